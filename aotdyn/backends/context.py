@@ -1,0 +1,190 @@
+"""What torch's compilers find around a graph: a tracing context with fake inputs, symbolic where sizes vary.
+
+A compiler may rely on more facts of the sizes than the graph's guards check.
+Then the compiled code holds for the sizes at hand alone, and each other tuple
+of sizes gets code of its own (`PerShape`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch._guards import TracingContext, tracing
+
+from aotdyn.graph import build
+from aotdyn.graph import program as programs
+from aotdyn.graph.effects import Modes
+from aotdyn.graph.program import Program
+
+if TYPE_CHECKING:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+Compiled = Callable[..., Sequence[Any]]
+"""Takes a graph's inputs, gives its outputs as a tuple or list."""
+
+CompileOne = Callable[[fx.GraphModule, list[torch.Tensor]], Compiled]
+
+
+class Specialized(Exception):
+    """A compiler relied on facts of symbolic sizes that nothing guards."""
+
+
+class LazyContext(TracingContext):
+    """A tracing context whose fake mode, and the fakes of the inputs, are made when a compiler asks for it."""
+
+    def __init__(self, program: Program, inputs: Sequence[torch.Tensor]) -> None:
+        self._program = program
+        self._inputs = inputs
+        self._mode: FakeTensorMode | None = None
+        self._armed = False
+        super().__init__(None)
+        self._armed = True
+        self.facts: frozenset[str] = frozenset()
+
+    @property
+    def fake_mode(self) -> FakeTensorMode | None:
+        """The mode; making it runs the graph once, so that what its operators say of the sizes is known."""
+        if self._mode is None and self._armed:
+            self._armed = False
+            self._mode, fakes = fake_inputs(self._program, self._inputs)
+            if any(item.dynamic for item in self._program.inputs):
+                interpret(programs.to_module(self._program), self._mode, fakes)
+            self.facts = facts(self._mode)
+        return self._mode
+
+    @fake_mode.setter
+    def fake_mode(self, mode: FakeTensorMode | None) -> None:
+        self._mode = mode
+
+    def check(self) -> None:
+        """Raise Specialized where facts have come since; makes no mode any more."""
+        self._armed = False
+        if self._mode is not None and facts(self._mode) - self.facts:
+            raise Specialized
+
+
+def with_sizes(
+    program: Program, inputs: list[torch.Tensor], compile_one: CompileOne, module: fx.GraphModule | None = None
+) -> Compiled:
+    """What `compile_one` makes of the graph, in a tracing context; per shape where it relied on the sizes."""
+    context = LazyContext(program, inputs)
+    try:
+        with preserved(), tracing(context):
+            try:
+                compiled = compile_one(module or programs.to_module(program), inputs)
+            finally:
+                context._armed = False
+            context.check()
+            return compiled
+    except Specialized:
+        return PerShape(program, lambda program, inputs: with_sizes(program, inputs, compile_one))
+
+
+class PerShape:
+    """Compiled code for each tuple of input sizes and strides that comes; `make` compiles for one."""
+
+    def __init__(self, program: Program, make: Callable[[Program, list[torch.Tensor]], Compiled]) -> None:
+        self._program = programs.static(program)
+        self._make = make
+        self._made: dict[Any, Compiled] = {}
+
+    def __call__(self, *inputs: torch.Tensor) -> Sequence[Any]:
+        shapes = tuple((tensor.shape, tensor.stride()) for tensor in inputs)
+        compiled = self._made.get(shapes)
+        if compiled is None:
+            compiled = self._made[shapes] = self._make(self._program, list(inputs))
+        return compiled(*inputs)
+
+
+def fake_inputs(program: Program, inputs: Sequence[torch.Tensor]) -> tuple[FakeTensorMode, list[Any]]:
+    """A new fake mode and the inputs in it, with symbols for the sizes that vary."""
+    mode = build.make_fake_mode(any(item.dynamic for item in program.inputs))
+    fakes = [
+        build.fake_input(mode, tensor, item.dynamic, f"x{number}")
+        for number, (item, tensor) in enumerate(zip(program.inputs, inputs, strict=True))
+    ]
+    return mode, fakes
+
+
+def facts(mode: FakeTensorMode) -> frozenset[str]:
+    """What is known of the symbolic sizes: guards and replaced symbols, as text."""
+    shape_env = mode.shape_env
+    if shape_env is None:
+        return frozenset()
+    replaced = (f"{symbol} is {value}" for symbol, value in shape_env.replacements.items())
+    return frozenset((*(str(guard.expr) for guard in shape_env.guards), *replaced))
+
+
+@dataclasses.dataclass
+class Interpreted:
+    """What running a graph on fake tensors showed."""
+
+    values: dict[fx.Node, Any]
+    mutating: set[fx.Node]
+    "nodes that wrote to a tensor they were given"
+    reshaped: bool
+    "whether one changed a tensor's size, strides or storage"
+    versions: list[int]
+    "of the inputs, before"
+    needs_grad: bool = False
+    "whether autograd recorded an operation"
+
+
+def interpret(module: fx.GraphModule, mode: FakeTensorMode, fakes: Sequence[Any]) -> Interpreted:
+    """Run a graph on fake tensors, in the modes of the thread, which are put back."""
+    found = Interpreted({}, set(), False, [build.version(tensor) for tensor in fakes])
+    given = [tensor.grad_fn for tensor in fakes]
+    layouts: dict[int, Any] = {}
+
+    class Interpreter(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> Any:
+            given = [found.values[item] for item in n.all_input_nodes]
+            before = [(tensor, build.version(tensor)) for tensor in build.tensors(given)]
+            found.values[n] = result = super().run_node(n)
+            if any(build.version(tensor) != version for tensor, version in before):
+                found.mutating.add(n)
+            for tensor in build.tensors(result):
+                layouts.setdefault(id(tensor), layout(tensor))
+            return result
+
+    modes = Modes()
+    try:
+        with build.quiet(), mode:
+            Interpreter(module, garbage_collect_values=False).run(*fakes)
+    finally:
+        modes.restore()
+    made = build.tensors(list(found.values.values()))
+    ours = {id(tensor) for tensor in fakes}
+    found.needs_grad = any(tensor.grad_fn is not None for tensor in made if id(tensor) not in ours) or any(
+        tensor.grad_fn is not before for tensor, before in zip(fakes, given, strict=True)
+    )
+    found.reshaped = any(layouts[id(tensor)] != layout(tensor) for tensor in made if id(tensor) in layouts)
+    return found
+
+
+def layout(tensor: torch.Tensor) -> Any:
+    """A tensor's size, strides, offset and storage, to compare by value; symbols by their text."""
+    if tensor.layout is not torch.strided:
+        return str(tensor.shape)
+    return str((tensor.shape, tensor.stride(), tensor.storage_offset())), storage(tensor)
+
+
+def storage(tensor: torch.Tensor) -> int:
+    """Identity of a tensor's storage while both live."""
+    return tensor.untyped_storage()._cdata
+
+
+@contextlib.contextmanager
+def preserved() -> Iterator[None]:
+    """Keep the random stream and the grad mode over a compilation."""
+    state, grad = torch.get_rng_state(), torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+        torch._C._set_grad_enabled(grad)

@@ -1,0 +1,336 @@
+"""The `inductor` backend: graphs without gradients become AOTInductor kernels, kept in the store.
+
+A kernel is a directory: `model.so`, at times `model.json` (operators called
+through torch), and `outer.graph`, what is done around it; or just `eager` (the
+reason why the graph is run so) or `shapes` (each tuple of sizes has a kernel of
+its own). Loading one imports no compiler. Graphs that need gradients go through
+inductor's ordinary path in each process.
+
+The kernels check nothing: the guards have. CPU kernels load unaligned, so
+alignment is no part of their key.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import torch
+from torch import fx
+
+from aotdyn.backends import context
+from aotdyn.backends.context import Compiled
+from aotdyn.graph import build, codegen, data
+from aotdyn.graph import program as programs
+from aotdyn.graph.program import Program
+from aotdyn.report import events
+
+if TYPE_CHECKING:
+    from aotdyn.store.store import Store
+
+log = logging.getLogger("aotdyn.backends")
+
+FORMAT = 1
+"Raise it when what is in a kernel's directory, or how it is called, changes."
+
+MODEL, EXTERN, OUTER, EAGER, SHAPES = "model.so", "model.json", "outer.graph", "eager", "shapes"
+
+DEFAULTS = {"fallback_random": True}
+"""Inductor options that keep the program the same; the user's own come above them."""
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def compile(
+    program: Program,
+    inputs: Sequence[torch.Tensor],
+    options: dict[str, Any],
+    store: Store | None,
+    key: str | None,
+    locate: codegen.Locate = codegen.locate,
+) -> Compiled:
+    """The kernel of a graph, from the store or made now; see `registry.compile`. Raises what inductor raises."""
+    reason = _unsuitable(program, inputs)
+    if reason:
+        log.info("a graph runs eagerly: %s", reason)
+        return codegen.to_function(program, locate)
+    try:
+        digest: str | None = kernel_key(program, inputs, options)
+    except data.NotDurable:
+        digest = None
+    job = _Job(program, options, store if digest else None, key, locate)
+    if any(item.dynamic and not tensor.is_contiguous() for item, tensor in zip(program.inputs, inputs, strict=True)):
+        return job.per_shape()
+    return job.load(digest) or job.make(digest, list(inputs))
+
+
+def kernel_key(program: Program, inputs: Sequence[torch.Tensor], options: dict[str, Any]) -> str:
+    """Digest of all that a kernel depends on; NotDurable for a graph that can't be named."""
+    storages: dict[int, int] = {}
+    metadata = [
+        (
+            [None if dim in item.dynamic else size for dim, size in enumerate(tensor.shape)],
+            [] if item.dynamic else tensor.stride(),
+            str(tensor.dtype),
+            str(tensor.device),
+            tensor.requires_grad,
+            tensor.is_inference(),
+            tensor.is_conj(),
+            tensor.is_neg(),
+            storages.setdefault(context.storage(tensor), len(storages)),
+        )
+        for item, tensor in zip(program.inputs, inputs, strict=True)
+    ]
+    facts = [
+        FORMAT,
+        data.key(program, stacks=False),
+        metadata,
+        sorted((name, repr(value)) for name, value in {**DEFAULTS, **options}.items()),
+        _ambient(),
+        _machine(),
+        "one" if torch.get_num_threads() == 1 else "many",
+    ]
+    return hashlib.blake2b(msgspec.msgpack.encode(facts), digest_size=16).hexdigest()
+
+
+def _ambient() -> list[Any]:
+    """Modes and defaults of the thread that a graph may be compiled differently for."""
+    return [
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu") and str(torch.get_autocast_dtype("cpu")),
+        str(torch.get_default_dtype()),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.get_float32_matmul_precision(),
+        torch.backends.mkldnn.enabled,
+        [
+            torch._C._get_flash_sdp_enabled(),
+            torch._C._get_mem_efficient_sdp_enabled(),
+            torch._C._get_math_sdp_enabled(),
+        ],
+    ]
+
+
+@functools.cache
+def _machine() -> list[str]:
+    """torch's version and the processor's instruction set: kernels are compiled for the very machine."""
+    flags = platform.processor()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            flags = next((line for line in lines if line.startswith(("flags", "Features"))), flags)
+    except OSError:
+        pass
+    flags = " ".join(sorted(flags.partition(":")[2].split()) or [flags])
+    capability = torch.backends.cpu.get_cpu_capability()
+    return [str(torch.__version__), platform.system(), platform.machine(), capability, flags]
+
+
+def _unsuitable(program: Program, inputs: Sequence[torch.Tensor]) -> str:
+    """Why a graph isn't inductor's, as far as can be told without a compiler; empty if it may be."""
+    if not program.steps:
+        return "it has no operation"
+    for tensor in inputs:
+        if type(tensor) not in PLAIN:
+            return f"an input is a {type(tensor).__qualname__}"
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            return f"an input is {tensor.layout} on {tensor.device}"
+    for step in program.steps:
+        name = step.target if isinstance(step.target, str) else getattr(step.target, "__name__", "")
+        if name in ("as_strided", "as_strided_", "requires_grad_", "set_", "resize_"):
+            return f"it calls {name}"
+        if step.kwargs.get("requires_grad"):
+            return "it makes a tensor that requires grad"
+    return ""
+
+
+class _Job:
+    """One graph on its way to a kernel."""
+
+    def __init__(
+        self, program: Program, options: dict[str, Any], store: Store | None, key: str | None, locate: codegen.Locate
+    ) -> None:
+        self.program = program
+        self.options = options
+        self.store = store
+        self.key = key
+        self.locate = locate
+
+    def load(self, digest: str | None) -> Compiled | None:
+        """What an earlier process made, None for nothing or nothing usable."""
+        directory = self.store.kernel_path(digest) if self.store and digest else None
+        if directory is None:
+            return None
+        try:
+            return self.open(directory)
+        except (OSError, ValueError, LookupError, RuntimeError) as error:
+            log.warning("ignoring kernel %s, which can't be loaded: %s", directory, error)
+            return None
+
+    def open(self, directory: Path) -> Compiled:
+        """The callable of a kernel's directory."""
+        if (directory / EAGER).exists():
+            return codegen.to_function(self.program, self.locate)
+        if (directory / SHAPES).exists():
+            return self.per_shape()
+        outer = data.decode_program((directory / OUTER).read_bytes())
+        return self.assemble(outer, directory / MODEL)
+
+    def assemble(self, outer: Program, model: Path) -> Compiled:
+        """Kernel and outer program as one callable."""
+        around = codegen.to_function(outer, self.locate)
+        if not model.exists():
+            return around
+        run = torch._C._aoti.AOTIModelContainerRunnerCpu(str(model), 1).run
+        inputs, outputs = len(self.program.inputs), outer.outputs
+        if not outer.steps and outputs == tuple(programs.Ref(n) for n in range(inputs, len(outer.inputs))):
+            return lambda *args: run(list(args))
+        return lambda *args: around(*args, *run(list(args)))
+
+    def make(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
+        """Compile now, and store what came of it."""
+        from aotdyn.backends.split import Unsuitable
+
+        try:
+            with context.preserved():
+                return self._make(digest, inputs)
+        except Unsuitable as error:
+            log.info("a graph runs eagerly: %s", error)
+            self.save(digest, {EAGER: str(error).encode()})
+        except context.Specialized:
+            self.save(digest, {SHAPES: b""})
+            return self.per_shape()
+        except Exception as error:
+            if _lasting(error):
+                self.save(digest, {EAGER: f"inductor: {error}".encode()[:2000]})
+            raise
+        return codegen.to_function(self.program, self.locate)
+
+    def _make(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
+        from aotdyn.backends import split
+
+        module = programs.to_module(self.program)
+        mode, fakes = context.fake_inputs(self.program, inputs)
+        seen = context.interpret(module, mode, fakes)
+        if any(tensor.device.type != "cpu" for tensor in build.tensors(list(seen.values.values()))):
+            raise split.Unsuitable("a tensor isn't on the CPU")
+        if seen.needs_grad:
+            return self.train(inputs)
+        if seen.reshaped:
+            raise split.Unsuitable("a tensor changes its shape in place")
+        if seen.mutating and len({context.storage(tensor) for tensor in inputs}) < len(inputs):
+            raise split.Unsuitable("it writes to inputs that share memory")
+        parts = split.split(module, self.program.inputs, seen)
+        if parts.outer.steps and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
+            parts.outer = _without_grad(parts.outer)
+        files: dict[str, bytes | Path] = {OUTER: data.encode(parts.outer)}
+        if parts.inner is None:
+            events.count("graphs_compiled")
+            self.save(digest, files)
+            return codegen.to_function(parts.outer, self.locate)
+        detached = [tensor.detach() for tensor in inputs]
+        with tempfile.TemporaryDirectory(prefix="aotdyn-") as scratch:
+            files |= package(parts.inner, self.program, detached, self.options, Path(scratch))
+            events.count("graphs_compiled")
+            directory = self.save(digest, files)
+            if directory is not None:
+                return self.open(directory)
+            model = files[MODEL]
+            assert isinstance(model, Path)
+            return self.assemble(parts.outer, model)  # mapped before the directory goes
+
+    def train(self, inputs: list[torch.Tensor]) -> Compiled:
+        """Inductor's ordinary path, with its backward."""
+
+        def compile_one(module: fx.GraphModule, inputs: list[torch.Tensor]) -> Compiled:
+            from torch._inductor.compile_fx import compile_fx
+
+            with build.quiet():
+                return compile_fx(module, inputs, config_patches={**DEFAULTS, **self.options})  # type: ignore[return-value]
+
+        events.count("graphs_compiled")
+        return context.with_sizes(self.program, inputs, compile_one)
+
+    def per_shape(self) -> Compiled:
+        """A kernel for each tuple of sizes."""
+        return context.PerShape(
+            self.program,
+            lambda program, inputs: compile(program, inputs, self.options, self.store, self.key, self.locate),
+        )
+
+    def save(self, digest: str | None, files: dict[str, bytes | Path]) -> Path | None:
+        """Store a kernel's files; None where there is no store, or it can't be written."""
+        if self.store is None or digest is None:
+            return None
+        return self.store.save_kernel(digest, files, self.key or "")
+
+
+def package(
+    module: fx.GraphModule, program: Program, inputs: list[torch.Tensor], options: dict[str, Any], scratch: Path
+) -> dict[str, bytes | Path]:
+    """Compile a graph with AOTInductor: the files of its kernel, in `scratch`.
+
+    Raises:
+        Specialized: the kernel would hold for some sizes only, which nothing guards.
+        Exception: what inductor raises.
+    """
+    import torch._inductor
+
+    patches = {**DEFAULTS, "aot_inductor.package": True, "cpp.dynamic_threads": torch.get_num_threads() > 1, **options}
+    mode, fakes = context.fake_inputs(program, inputs)
+    context.interpret(programs.to_module(program), mode, fakes)
+    known = context.facts(mode)
+    mode, fakes = context.fake_inputs(program, inputs)
+    with build.quiet(), torch.no_grad(), torch._guards.tracing(torch._guards.TracingContext(mode)):
+        made: Any = torch._inductor.aot_compile(module, tuple(fakes), options=patches)
+        if context.facts(mode) - known:
+            raise context.Specialized
+    paths = [Path(item) for item in ([made] if isinstance(made, str) else made) if isinstance(item, str)]
+    library = next(path for path in paths if path.suffix == ".so")
+    files: dict[str, bytes | Path] = {MODEL: _stripped(library, scratch / MODEL)}
+    extern = library.with_suffix(".json")
+    if extern in paths:
+        files[EXTERN] = Path(shutil.copy(extern, scratch / EXTERN))
+    return files
+
+
+def _stripped(library: Path, target: Path) -> Path:
+    """A copy of a library without its symbols for debugging, where `strip` is found."""
+    tool = shutil.which("strip")
+    if tool is None or subprocess.run([tool, "-o", target, library], capture_output=True).returncode:
+        shutil.copy(library, target)
+    return target
+
+
+def _without_grad(outer: Program) -> Program:
+    """The same program under no_grad: the user's graph turned gradients off itself."""
+    shift = len(outer.inputs)
+
+    def moved(ref: programs.Ref) -> programs.Ref:
+        return programs.Ref(ref.index if ref.index < shift else ref.index + 1)
+
+    steps = [
+        programs.Step(
+            step.target, programs.map_refs(step.args, moved), programs.map_refs(step.kwargs, moved), step.stack
+        )
+        for step in outer.steps
+    ]
+    off, on = (programs.Step(torch._C._set_grad_enabled, (enabled,), {}) for enabled in (False, True))
+    return Program(outer.inputs, [off, *steps, on], programs.map_refs(outer.outputs, moved))
+
+
+def _lasting(error: Exception) -> bool:
+    """Whether inductor would refuse the graph in every process: not for a broken compiler or a full disk."""
+    from torch._inductor import exc
+
+    passing = (exc.CppCompileError, exc.InvalidCxxCompiler, OSError, subprocess.SubprocessError)
+    inner = getattr(error, "inner_exception", error)
+    return isinstance(error, exc.InductorError | exc.OperatorIssue) and not isinstance(inner, passing)

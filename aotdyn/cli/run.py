@@ -1,0 +1,194 @@
+"""`python -m aotdyn run` and `explain`: a program under the hook, and what is said about it at its end."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import os
+import sys
+from typing import NoReturn
+
+from aotdyn import config
+from aotdyn.cli import text
+from aotdyn.errors import AotdynError
+from aotdyn.hook import activate, patch
+from aotdyn.hook import main as programs
+from aotdyn.hook.select import Selection, is_standard, program_folder
+from aotdyn.report import events, imports
+
+COLD = 3
+"Exit status of a program that ended well, but not warm as `--require-warm` asks."
+
+LIGHT = ("", "eager", "inductor", "aot_eager", "aot_eager_decomp_partition", "cudagraphs")
+"Backends that are there without asking torch's registry, which takes a second to import."
+
+VERBOSE = ("breaks", "recompiles", "hook", "cache")
+
+
+def parser(command: str) -> argparse.ArgumentParser:
+    """The options of `run` and `explain`; everything from the program's name on is the program's."""
+    made = argparse.ArgumentParser(
+        prog=f"python -m aotdyn {command}",
+        usage="%(prog)s [options] app.py [args]\n       %(prog)s [options] -m module [args]",
+        description="Runs a Python program with its tensor code captured, compiled and cached. "
+        "Hooked are the program, its package or folder, and what --package adds.",
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("--backend", metavar="NAME", help="inductor, eager, or a name of torch's registry")
+    add("--cache", metavar="DIR", help="keep the cache there")
+    add("--no-cache", action="store_true", help="neither read nor write a cache")
+    add("--package", metavar="NAME", action="append", default=[], help="hook this package, too; may be given often, "
+        "or take a list with commas; '*' means every module of the app and of site-packages")  # fmt: skip
+    add("--exclude", metavar="NAME", action="append", default=[], help="don't hook this package or module")
+    add("--stats", metavar="FILE", help="write counters and events there at exit, as JSON")
+    add("--require-warm", action="store_true", help=f"exit with status {COLD} if anything had to be traced")
+    add("--keep-torch-compile", action="store_true", help="leave calls of torch.compile to torch")
+    add("-v", "--verbose", action="store_true", help="log breaks and recompiles, and sum up at the end")
+    add("-m", dest="module", metavar="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
+    add("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """`run`: ends the process as the program would, or answers an exit status."""
+    return _command("run", argv)
+
+
+def explain(argv: list[str]) -> int:
+    """`explain`: the same, with a report at the end."""
+    return _command("explain", argv)
+
+
+def _command(command: str, argv: list[str]) -> int:
+    made = parser(command)
+    args = made.parse_args(argv)
+    target = args.module if args.module is not None else args.program
+    if not target:
+        made.print_usage(sys.stderr)
+        print(f"aotdyn {command}: name a program to run", file=sys.stderr)
+        return 2
+    imports.watch()
+    try:
+        options = _configure(args, target[0])
+        if not options.disable:
+            check_backend(options.backend)
+    except AotdynError as error:
+        print(f"aotdyn: {error}", file=sys.stderr)
+        return 2
+    _at_exit(args, command)
+    try:
+        outcome = _outcome(args, target, options)
+    except programs.NotRunnable as error:
+        print(error, file=sys.stderr)
+        return error.code
+    return _end(outcome, args.require_warm)
+
+
+def _configure(args: argparse.Namespace, target: str) -> config.Options:
+    config.use_project(os.getcwd() if args.module is not None else os.path.dirname(os.path.abspath(target)))
+    config.configure(
+        backend=args.backend,
+        cache_dir=None if args.cache is None else os.path.abspath(os.path.expanduser(args.cache)),
+        cache=False if args.no_cache else None,
+        keep_torch_compile=True if args.keep_torch_compile else None,
+    )
+    options = config.current()
+    log = (*options.log, *VERBOSE) if args.verbose else options.log
+    config.configure(
+        packages=(*options.packages, *args.package), exclude=(*options.exclude, *args.exclude), log=tuple(set(log))
+    )
+    return config.current()
+
+
+def check_backend(name: str) -> None:
+    """Refuse a backend that there isn't.
+
+    Raises:
+        BackendError: lists the names.
+    """
+    if name in LIGHT:
+        return
+    from aotdyn.backends import registry
+
+    registry.resolve(name)
+
+
+def _load(args: argparse.Namespace, target: str, options: config.Options) -> programs.Program:
+    is_module = args.module is not None
+    hooked = not options.disable
+    if hooked:
+        own = (target.partition(".")[0],) if is_module and not is_standard(target) else ()
+        packages = (*options.packages, *own)
+        selection = Selection(packages, options.exclude, None if is_module else _folder(target))
+        activate.start(selection)
+        hooked = not selection.excluded("__main__")
+        if not options.keep_torch_compile:
+            patch.patch_torch_compile()
+    return programs.load_module(target, hooked) if is_module else programs.load_script(target, hooked)
+
+
+def _folder(target: str) -> str:
+    return os.path.abspath(target) if os.path.isdir(target) else program_folder(target)
+
+
+def _outcome(args: argparse.Namespace, target: list[str], options: config.Options) -> BaseException | None:
+    """Load and run a program; what it ended with, None where it came to its end."""
+    program = None
+    try:
+        program = _load(args, target[0], options)
+        programs.run(program, [program.path if args.module is not None else target[0], *target[1:]])
+    except programs.NotRunnable:
+        raise
+    except SystemExit as error:
+        return error
+    except BaseException as error:
+        return programs.trim(error, program)
+    return None
+
+
+def _end(outcome: BaseException | None, require_warm: bool) -> NoReturn:
+    """End the process as the interpreter does after a program."""
+    if outcome is not None and not isinstance(outcome, SystemExit):
+        _print_exception(outcome)
+    status = outcome.code if isinstance(outcome, SystemExit) else int(outcome is not None)
+    traced = events.traced_functions() if require_warm else []
+    if traced:
+        print(text.not_warm(traced), file=sys.stderr)
+        status = status or COLD
+    if isinstance(outcome, KeyboardInterrupt):
+        # Python ends such a process by SIGINT, for the shell to see; the traceback is out already.
+        sys.excepthook = lambda *_: None
+        raise outcome
+    sys.exit(status)
+
+
+def _print_exception(error: BaseException) -> None:
+    """What PyErr_Print does: `sys.last_*`, then `sys.excepthook`."""
+    kind, traceback = type(error), error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, traceback
+    try:
+        sys.excepthook(kind, error, traceback)
+    except Exception:
+        sys.__excepthook__(kind, error, traceback)
+
+
+def _at_exit(args: argparse.Namespace, command: str) -> None:
+    """Say and write what happened when the process ends, behind the program's own exit handlers."""
+    process = os.getpid()
+    stats = None if args.stats is None else os.path.abspath(args.stats)
+
+    def report() -> None:
+        if os.getpid() != process:
+            return  # a fork of the program
+        if stats is not None:
+            try:
+                events.write(stats)
+            except OSError as error:
+                print(f"aotdyn: the stats can't be written to {stats}: {error.strerror}", file=sys.stderr)
+        if command == "explain":
+            print(text.report(events.snapshot()), file=sys.stderr)
+        elif args.verbose:
+            print(text.summary(events.snapshot()), file=sys.stderr)
+
+    atexit.register(report)

@@ -1,0 +1,46 @@
+"""A snapshot of the counters in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def summary(stats: dict[str, Any]) -> str:
+    """One line."""
+    breaks = sum(event["count"] for event in stats["graph_breaks"])
+    return (
+        f"aotdyn: {_n(stats['graph_calls'], 'graph call')}, {stats['traced']} traced, "
+        f"{stats['variants_loaded']} loaded from the cache, {_n(breaks, 'break')}, "
+        f"{_n(len(stats['recompiles']), 'recompile')}, {stats['tensor_calls_captured']} of "
+        f"{_n(stats['tensor_calls_captured'] + stats['tensor_calls_eager'], 'tensor call')} captured"
+    )
+
+
+def report(stats: dict[str, Any]) -> str:
+    """The summary, then where graphs broke, what was traced again, and what was left to Python."""
+    lines = [summary(stats)]
+    if stats["graph_breaks"]:
+        lines += ["", "graph breaks:"]
+        for event in sorted(stats["graph_breaks"], key=lambda event: -event["count"]):
+            lines.append(f"  {event['count']:6} x  {event['file']}:{event['line']} in {event['function']}")
+            lines.append(f"            {event['reason']}")
+    for title, name, fact in (
+        ("traced again:", "recompiles", "reason"),
+        ("left to Python:", "left_alone", "reason"),
+        ("not stored, since they rest on facts of this process:", "process_local", "fact"),
+    ):
+        if stats[name]:
+            lines += ["", title, *(f"  {event['function']}: {event[fact]}" for event in stats[name])]
+    if stats["seconds"]:
+        lines += ["", "seconds: " + ", ".join(f"{name} {value:.2f}" for name, value in stats["seconds"].items())]
+    return "\n".join(lines)
+
+
+def not_warm(functions: list[str]) -> str:
+    """What `--require-warm` says."""
+    listed = "".join(f"\n  {function}" for function in functions)
+    return f"aotdyn: not warm, {_n(len(functions), 'function')} had to be traced:{listed}"
+
+
+def _n(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,375 @@
+"""Options: defaults < [tool.aotdyn] in pyproject.toml < torch._dynamo.config where loaded < AOTDYN_* < arguments.
+
+`current()` answers with all layers merged; `configure()` sets the topmost for
+the process, `overrides()` for a `with` block. May import: the standard
+library, msgspec, `aotdyn.errors`; tomllib loads where it is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aotdyn.errors import ConfigError
+
+LOGS = ("guards", "recompiles", "breaks", "graphs", "cache", "hook", "trace", "all")
+"What AOTDYN_LOG may name."
+
+
+class Options(msgspec.Struct, frozen=True):
+    """Everything that can be set; a field's name is its key in pyproject.toml, AOTDYN_<NAME> its variable."""
+
+    cache_dir: str = ""
+    "folder of the store; empty: the user's cache folder"
+    cache: bool = True
+    "whether the store is used at all"
+    cache_trust: bool = False
+    "use a cache that other users can write to; not from pyproject.toml"
+    backend: str = ""
+    "name of the backend; empty: inductor where a C++ compiler is found, else eager"
+    packages: tuple[str, ...] = ()
+    "modules to hook: `pkg` (with all below it), `pkg.*`, `*`"
+    exclude: tuple[str, ...] = ()
+    "modules not to hook, in the same form"
+    recompile_limit: int = 8
+    "variants a function may have; past it the original body runs"
+    accumulated_recompile_limit: int = 256
+    "variants a code object may have over all its receivers"
+    fail_on_recompile_limit_hit: bool = False
+    error_on_recompile: bool = False
+    capture_scalar_outputs: bool = False
+    "keep `.item()` in the graph instead of breaking"
+    capture_dynamic_output_shape_ops: bool = False
+    "keep operators like `nonzero` in the graph instead of breaking"
+    specialize_int: bool = False
+    "an int input that changes makes a new variant each time, never a dynamic one"
+    specialize_float: bool = False
+    assume_static_by_default: bool = True
+    "a size is dynamic only after it has been seen to change"
+    max_instructions: int = 2_000_000
+    "bounds of one traced frame, with what it inlines: instructions,"
+    max_nodes: int = 20_000
+    "graph nodes,"
+    max_unrolled: int = 4_000
+    "iterations of one loop,"
+    max_seconds: float = 300.0
+    "seconds"
+    compiling_flag: bool = True
+    "whether is_compiling() and its twins are true in traced code"
+    keep_torch_compile: bool = False
+    "under `run`: leave calls of torch.compile to torch"
+    strict: bool = False
+    "raise where aotdyn itself fails, instead of a warning and the original code"
+    disable: bool = False
+    "turn all off"
+    log: tuple[str, ...] = ()
+    "what to log, see LOGS"
+
+    def tracing_key(self) -> str:
+        """Digest of the options that change tracing: the store's key has it."""
+        return _tracing_key(self)
+
+
+TRACING = (
+    "recompile_limit",
+    "accumulated_recompile_limit",
+    "fail_on_recompile_limit_hit",
+    "error_on_recompile",
+    "capture_scalar_outputs",
+    "capture_dynamic_output_shape_ops",
+    "specialize_int",
+    "specialize_float",
+    "assume_static_by_default",
+    "max_instructions",
+    "max_nodes",
+    "max_unrolled",
+    "max_seconds",
+    "compiling_flag",
+)
+"Options that change what tracing makes: they are part of the store's key."
+
+_FROM_TORCH = TRACING[:9]
+"Keys read from torch._dynamo.config, which has them under the same names and with the same defaults."
+
+_DEFAULTS = Options()
+_TYPES = {name: type(getattr(_DEFAULTS, name)) for name in Options.__struct_fields__}
+_VARIABLES = {f"AOTDYN_{name.upper()}": name for name in _TYPES}
+_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_WORDS[""] = False
+_NOT_FROM_PROJECT = ("cache_trust",)
+
+_arguments: dict[str, Any] = {}
+_project_start: Path | None = None
+_project: dict[str, Any] | None = None
+_memo: tuple[Any, Options] | None = None
+
+
+def current() -> Options:
+    """The options as they are now, all layers merged.
+
+    Raises:
+        ConfigError: a layer has an unknown key or a wrong value.
+    """
+    global _memo
+    environment = tuple([os.environ.get(variable) for variable in _VARIABLES])
+    torch_layer = _torch_layer()
+    key = (environment, tuple(torch_layer.items()))
+    if _memo is not None and _memo[0] == key:
+        return _memo[1]
+    values = {**_project_layer(), **torch_layer, **_environment_layer(), **_arguments}
+    _memo = (key, Options(**values))
+    return _memo[1]
+
+
+def configure(**arguments: Any) -> None:
+    """Set options for this process, above every other layer; None takes a setting back.
+
+    Raises:
+        ConfigError: unknown key or wrong value.
+    """
+    global _memo
+    checked = {name: _checked(name, value, "argument") for name, value in arguments.items() if value is not None}
+    for name in arguments:
+        _known(name, "argument")
+        _arguments.pop(name, None)
+    _arguments.update(checked)
+    _memo = None
+
+
+@contextlib.contextmanager
+def overrides(**arguments: Any) -> Iterator[Options]:
+    """`configure` for a `with` block, process-wide."""
+    global _memo
+    before = dict(_arguments)
+    configure(**arguments)
+    try:
+        yield current()
+    finally:
+        _arguments.clear()
+        _arguments.update(before)
+        _memo = None
+
+
+def use_project(start: str | os.PathLike[str] | None) -> None:
+    """Look for pyproject.toml from the folder `start` upwards, then from the working directory; None: the latter."""
+    global _project_start, _project, _memo
+    _project_start = None if start is None else Path(start).absolute()
+    _project = _memo = None
+
+
+def reset() -> None:
+    """Forget `configure` and `use_project`; files are read again."""
+    _arguments.clear()
+    use_project(None)
+
+
+def options_key(options: Options) -> str:
+    """Digest of the options that change tracing, 16 hex digits; empty where all are the defaults."""
+    return options.tracing_key()
+
+
+@lru_cache(maxsize=256)
+def _tracing_key(options: Options) -> str:
+    changed = [(name, getattr(options, name)) for name in TRACING if getattr(options, name) != getattr(_DEFAULTS, name)]
+    return blake2b(repr(changed).encode(), digest_size=8).hexdigest() if changed else ""
+
+
+def cache_root() -> Path | None:
+    """Absolute path of the store's folder, which need not exist; None: nothing is kept."""
+    options = current()
+    if not options.cache:
+        return None
+    if options.cache_dir:
+        return Path(options.cache_dir).expanduser().absolute()
+    from aotdyn.store.environment import default_dir
+
+    return default_dir()
+
+
+def default_backend() -> str:
+    """The backend where none is named: inductor where a C++ compiler is found, else eager with one log line."""
+    if cxx_compiler():
+        return "inductor"
+    _say_no_compiler()
+    return "eager"
+
+
+@lru_cache(maxsize=1)
+def _say_no_compiler() -> None:
+    logging.getLogger("aotdyn.backends").warning(
+        "aotdyn: no C++ compiler is found, so graphs run in the backend `eager`; install g++ or set CXX for `inductor`"
+    )
+
+
+@lru_cache(maxsize=1)
+def cxx_compiler() -> str:
+    """Path of the C++ compiler that inductor would use; empty where there is none."""
+    import shutil
+
+    named = os.environ.get("CXX")
+    for name in [named.split()[0]] if named and named.strip() else ["g++", "c++", "clang++"]:
+        if found := shutil.which(name):
+            return found
+    return ""
+
+
+def pyproject(start: Path) -> Path | None:
+    """The nearest pyproject.toml with a [tool.aotdyn] table, from `start` upwards."""
+    for folder in (start, *start.parents):
+        if _table(folder / "pyproject.toml") is not None:
+            return folder / "pyproject.toml"
+    return None
+
+
+def _project_layer() -> dict[str, Any]:
+    global _project
+    if _project is None:
+        path = pyproject(_project_start) if _project_start else None
+        if path is None:
+            with contextlib.suppress(OSError):
+                path = pyproject(Path.cwd())
+        _project = {} if path is None else _read_project(path)
+    return _project
+
+
+def _read_project(path: Path) -> dict[str, Any]:
+    values = {}
+    for key, value in (_table(path) or {}).items():
+        name = key.replace("-", "_")
+        if name in _NOT_FROM_PROJECT:
+            raise ConfigError(
+                f"{key} can't be set in a pyproject.toml",
+                where=f"[tool.aotdyn] in {path}",
+                hint=f"set AOTDYN_{name.upper()} in the environment of those who want it",
+            )
+        values[name] = _checked(name, value, f"[tool.aotdyn] in {path}")
+    if values.get("cache_dir"):
+        values["cache_dir"] = str(path.parent / Path(values["cache_dir"]).expanduser())
+    return values
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if b"aotdyn" not in data:
+        return None
+    import tomllib
+
+    try:
+        table = tomllib.loads(data.decode()).get("tool", {}).get("aotdyn")
+    except (ValueError, AttributeError) as error:
+        if b"[tool.aotdyn" not in data:
+            return None
+        raise ConfigError(f"pyproject.toml can't be read: {error}", where=str(path), hint="mend the file") from None
+    return table if isinstance(table, dict) else None
+
+
+def _environment_layer() -> dict[str, Any]:
+    values = {}
+    for variable, name in _VARIABLES.items():
+        text = os.environ.get(variable)
+        if text is not None and (text or _TYPES[name] is bool):
+            values[name] = _checked(name, text, f"environment variable {variable}", key=variable)
+    if values.get("cache_dir"):
+        values["cache_dir"] = str(Path(values["cache_dir"]).expanduser().absolute())
+    return values
+
+
+def _torch_layer() -> Mapping[str, Any]:
+    module = sys.modules.get("torch._dynamo.config")
+    if module is None:
+        return {}
+    values = {}
+    for name in _FROM_TORCH:
+        value = getattr(module, name, None)
+        if value is not None and value != getattr(_DEFAULTS, name) and type(value) is _TYPES[name]:
+            values[name] = value
+    return values
+
+
+def _known(name: str, origin: str) -> type:
+    try:
+        return _TYPES[name]
+    except KeyError:
+        import difflib
+
+        near = difflib.get_close_matches(name, _TYPES, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(_TYPES))}"
+        raise ConfigError(f"unknown option {name!r}", where=origin, hint=hint) from None
+
+
+def _checked(name: str, value: Any, origin: str, key: str = "") -> Any:
+    kind = _known(name, origin)
+    try:
+        made = _CONVERT[kind](value)
+        _check_range(name, made)
+        return made
+    except (ValueError, TypeError, OverflowError):
+        raise ConfigError(
+            f"{key or name} is {value!r}; allowed: {_allowed(name, kind)}", where=origin, hint="change or remove it"
+        ) from None
+
+
+def _check_range(name: str, value: Any) -> None:
+    if type(value) in (int, float) and not value > 0:
+        raise ValueError
+    if name == "log" and not set(value) <= set(LOGS):
+        raise ValueError
+
+
+def _allowed(name: str, kind: type) -> str:
+    if name == "log":
+        return f"a list of {', '.join(LOGS)}"
+    return {
+        bool: "1, 0, true, false, yes, no, on, off",
+        int: "a whole number above 0",
+        float: "a number above 0",
+        str: "a string",
+        tuple: "names separated by commas, or a list of strings",
+    }[kind]
+
+
+def _to_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    try:
+        return _WORDS[str(value).strip().lower()]
+    except KeyError:
+        raise ValueError from None
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TypeError
+    return int(value)
+
+
+def _to_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise TypeError
+    return float(value)
+
+
+def _to_str(value: Any) -> str:
+    return os.fspath(value)
+
+
+def _to_names(value: Any) -> tuple[str, ...]:
+    parts = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(part, str) for part in parts):
+        raise TypeError
+    return tuple(name.strip() for part in parts for name in part.split(",") if name.strip())
+
+
+_CONVERT: dict[type, Any] = {bool: _to_bool, int: _to_int, float: _to_float, str: _to_str, tuple: _to_names}

@@ -1,0 +1,320 @@
+"""Building a graph on fake tensors: each call is run without data as it is recorded.
+
+The caller sets the modes (grad, autocast and so on) that the program would be
+in; the builder runs the operator under them and under its fake mode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import linecache
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from aotdyn.graph import effects, program
+from aotdyn.graph.program import Frame
+
+if TYPE_CHECKING:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
+"""Loggers that report at ERROR what is only a break for us."""
+
+DATA_READS = frozenset(("data_ptr", "tolist", "numpy", "__array__", "__dlpack__", "storage", "untyped_storage"))
+"""Methods that show data or its address; a fake tensor would answer some of them wrongly."""
+
+
+class FakeFailure(Exception):
+    """An operator didn't run on fake tensors. `kind` says how:
+
+    - `data-dependent`: its value, or a branch inside it, depends on data;
+    - `dynamic-shape`: the shape of its result does;
+    - `unsupported`: it has no fake implementation, or its result isn't a fake tensor;
+    - `raises`: it raised `original`, and so would the program (maybe in other words).
+    """
+
+    def __init__(self, kind: str, reason: str, original: BaseException | None = None) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.original = original
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operand:
+    """A value of the graph: its node and what stands for it while tracing (a fake tensor, a SymInt, a tuple)."""
+
+    node: fx.Node
+    fake: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finished:
+    """A graph ready to compile; `kept` are the numbers of the placeholders that it still has, in order."""
+
+    module: fx.GraphModule
+    kept: list[int]
+
+
+class GraphBuilder:
+    """An fx graph and the fake mode its values live in.
+
+    `dynamic` allows symbolic sizes; `scalar_outputs` and `shape_outputs` let
+    `.item()` and operators like `nonzero` give unbacked symbols.
+    """
+
+    def __init__(self, dynamic: bool = True, scalar_outputs: bool = False, shape_outputs: bool = False) -> None:
+        self.graph = fx.Graph()
+        self.placeholders: list[fx.Node] = []
+        self.symbols: dict[Any, tuple[int, str, int]] = {}
+        "sympy symbol -> (placeholder number, 'size', 'stride' or 'offset', dimension)"
+        self._dynamic = dynamic
+        self._outputs = (scalar_outputs, shape_outputs)
+        self._made: list[fx.Node] = []
+        self._inputs: dict[int, tuple[torch.Tensor, fx.Node, Any]] = {}
+
+    @functools.cached_property
+    def fake_mode(self) -> FakeTensorMode:
+        """Made at the first tensor: it imports `torch._dynamo`."""
+        return make_fake_mode(self._dynamic, *self._outputs)
+
+    @property
+    def shape_env(self) -> ShapeEnv | None:
+        """Where facts on symbolic sizes gather, None before the first tensor or without `dynamic`."""
+        return self.fake_mode.shape_env if "fake_mode" in self.__dict__ else None
+
+    def placeholder(self, name: str, real: torch.Tensor, dynamic_dims: Sequence[int] = ()) -> tuple[fx.Node, Any]:
+        """An input that stands for `real`: the same one when asked again. FakeFailure where it can't be faked."""
+        known = self._inputs.get(id(real))
+        if known is not None:
+            return known[1], known[2]
+        try:
+            fake = fake_input(self.fake_mode, real, dynamic_dims, name)
+        except (MemoryError, RecursionError):
+            raise
+        except Exception as error:
+            raise FakeFailure("unsupported", f"{type(real).__name__} input: {error}", error) from error
+        graph = self.graph
+        first = next(iter(graph.nodes), None)
+        with graph.inserting_after(self.placeholders[-1]) if self.placeholders else graph.inserting_before(first):
+            node = self.graph.placeholder(name)
+        dynamic = (
+            tuple(d for d, size in enumerate(fake.shape) if isinstance(size, torch.SymInt)) if dynamic_dims else ()
+        )
+        if dynamic:
+            node.meta["dynamic"] = dynamic
+            self._note_symbols(fake, len(self.placeholders))
+        node.meta["val"] = node.meta["example_value"] = fake
+        self.placeholders.append(node)
+        self._made.append(node)
+        self._inputs[id(real)] = (real, node, fake)
+        return node, fake
+
+    def call_function(
+        self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], stack: Sequence[Frame]
+    ) -> tuple[fx.Node, Any]:
+        """Record and run a call. Leaves of `args` and `kwargs` are Operands and constants; FakeFailure on failure."""
+        return self._call("call_function", function, args, kwargs, stack)
+
+    def call_method(
+        self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], stack: Sequence[Frame]
+    ) -> tuple[fx.Node, Any]:
+        """The same for a method of the first argument."""
+        if name in DATA_READS:
+            raise FakeFailure("data-dependent", f"Tensor.{name} shows a tensor's data")
+        return self._call("call_method", name, args, kwargs, stack)
+
+    def snapshot(self) -> int:
+        """A mark for `rollback`."""
+        return len(self._made)
+
+    def rollback(self, mark: int) -> None:
+        """Forget every node made since the mark. What an operator did to fake tensors stays done."""
+        while len(self._made) > mark:
+            node = self._made.pop()
+            if node.op == "placeholder":
+                self.placeholders.remove(node)
+                self._inputs = {k: known for k, known in self._inputs.items() if known[1] is not node}
+                self.symbols = {s: site for s, site in self.symbols.items() if site[0] < len(self.placeholders)}
+            self.graph.erase_node(node)
+
+    def finish(self, outputs: Sequence[fx.Node]) -> Finished:
+        """Close the graph: the outputs as a tuple, without what nothing reads and without unused placeholders."""
+        self.graph.output(tuple(outputs))
+        for node in reversed(self._made):
+            if not node.users and node.op != "placeholder" and effects.is_pure(node):
+                self.graph.erase_node(node)
+        kept = [number for number, node in enumerate(self.placeholders) if node.users]
+        for node in self.placeholders:
+            if not node.users:
+                self.graph.erase_node(node)
+        return Finished(fx.GraphModule({}, self.graph), kept)
+
+    def _call(
+        self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], stack: Sequence[Frame]
+    ) -> tuple[fx.Node, Any]:
+        seen: list[Any] = []
+
+        def fake(operand: Operand) -> Any:
+            seen.append(operand.fake)
+            return operand.fake
+
+        fake_args = program.map_refs(tuple(args), fake, Operand)
+        fake_kwargs = {name: program.map_refs(value, fake, Operand) for name, value in kwargs.items()}
+        function = _method(target) if op == "call_method" else target
+        result, notes = self._run(function, fake_args, fake_kwargs, seen)
+        node = self.graph.create_node(
+            op,
+            target,
+            program.map_refs(tuple(args), lambda operand: operand.node, Operand),
+            {name: program.map_refs(value, lambda operand: operand.node, Operand) for name, value in kwargs.items()},
+        )
+        self._made.append(node)
+        node.meta.update(notes)
+        node.meta["val"] = node.meta["example_value"] = result
+        program.note_stack(node, tuple(stack))
+        if stack and len(stack[-1]) >= 3:
+            node.stack_trace = "".join(_frame_text(frame) for frame in stack)
+        return node, result
+
+    def _run(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: list[Any]
+    ) -> tuple[Any, dict[str, bool]]:
+        mode: Any = self.fake_mode
+        mode.drawn = False
+        before = [(tensor, version(tensor)) for tensor in tensors(seen)]
+        try:
+            with quiet(), mode:
+                result = function(*args, **kwargs)
+        except (MemoryError, RecursionError):
+            raise
+        except Exception as error:
+            raise FakeFailure(_kind(error), f"{type(error).__name__}: {error}", error) from error
+        for tensor in tensors(result):
+            if getattr(tensor, "fake_mode", None) is not mode:
+                raise FakeFailure("unsupported", "the result is a tensor of its own making")
+        mutates = any(version(tensor) != was for tensor, was in before)
+        return result, {"mutates": mutates, "random": mode.drawn}
+
+    def _note_symbols(self, fake: torch.Tensor, number: int) -> None:
+        places = [("size", fake.shape), ("stride", fake.stride()), ("offset", (fake.storage_offset(),))]
+        for what, values in places:
+            for dimension, value in enumerate(values):
+                if isinstance(value, torch.SymInt) and value.node.expr.is_symbol:
+                    self.symbols.setdefault(value.node.expr, (number, what, dimension))
+
+
+def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_outputs: bool = False) -> FakeTensorMode:
+    """A fake mode that notes in `drawn` whether an operator drew a random number; sizes never share a symbol."""
+    with quiet():
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        shape_env = None
+        if dynamic:
+            shape_env = ShapeEnv(
+                duck_shape=False, allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=shape_outputs
+            )
+        mode: Any = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=False)
+    dispatch = mode.dispatch
+
+    def noting(func: Any, *rest: Any, **kwargs: Any) -> Any:
+        if not mode.drawn and effects.draws(func):
+            mode.drawn = True
+        return dispatch(func, *rest, **kwargs)
+
+    # Shadowed on the instance: higher-order operators look a mode up by its exact class.
+    mode.dispatch, mode.drawn = noting, False
+    return mode
+
+
+def fake_input(mode: FakeTensorMode, real: torch.Tensor, dynamic_dims: Sequence[int] = (), name: str = "x") -> Any:
+    """The fake of a real tensor: views, aliases, Parameters and strides kept; `dynamic_dims` become symbols.
+
+    A size of 0 or 1 stays a constant, as everywhere in torch.
+    """
+    with quiet():
+        if not dynamic_dims or mode.shape_env is None:
+            return mode.from_tensor(real, static_shapes=True)
+        from torch._dynamo.source import LocalSource
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
+
+        chosen = {dim % real.dim() for dim in dynamic_dims}
+        sizes = [DimDynamic.DYNAMIC if dim in chosen else DimDynamic.STATIC for dim in range(real.dim())]
+        base: Any = None
+        if real._is_view() and real._base is not None:
+            base = StatelessSymbolicContext([DimDynamic.DYNAMIC] * real._base.dim())
+        context: Any = StatelessSymbolicContext(sizes, view_base_context=base)
+        source = LocalSource(name)
+        return mode.from_tensor(real, symbolic_context=context, source=source)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence what torch's fake tensors and symbolic shapes log and warn about."""
+    loggers = [(logger := logging.getLogger(name), logger.disabled) for name in LOGGERS]
+    for logger, _ in loggers:
+        logger.disabled = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, disabled in loggers:
+            logger.disabled = disabled
+
+
+def _method(name: str) -> Any:
+    return lambda receiver, *args, **kwargs: getattr(receiver, name)(*args, **kwargs)
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors in a nested structure."""
+    found: list[torch.Tensor] = []
+    program.map_refs(value, found.append, torch.Tensor)
+    return found
+
+
+def version(tensor: torch.Tensor) -> int:
+    """How often a tensor was written to; -1 for inference tensors, which don't count."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _kind(error: Exception) -> str:
+    from torch._subclasses import fake_tensor
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    table: list[tuple[str, tuple[type[Exception], ...]]] = [
+        ("data-dependent", (fake_tensor.DataDependentOutputException, GuardOnDataDependentSymNode)),
+        ("dynamic-shape", (fake_tensor.DynamicOutputShapeException,)),
+        (
+            "unsupported",
+            (
+                fake_tensor.UnsupportedOperatorException,
+                fake_tensor.UnsupportedFakeTensorException,
+                fake_tensor.UnsupportedMutationAliasingException,
+                NotImplementedError,
+            ),
+        ),
+    ]
+    for kind, classes in table:
+        if isinstance(error, classes):
+            return kind
+    text = str(error)
+    if "not supported for tensor subclasses" in text or "data is not allocated yet" in text or "FakeTensor" in text:
+        return "unsupported"
+    return "raises"
+
+
+def _frame_text(frame: Frame) -> str:
+    file, line, function, *_ = frame
+    text = linecache.getline(file, line).strip()
+    return f'  File "{file}", line {line}, in {function}\n' + (f"    {text}\n" if text else "")

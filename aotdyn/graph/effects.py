@@ -1,0 +1,141 @@
+"""What a node does besides computing its value: mode changes, mutation, random draws.
+
+Nodes made by `GraphBuilder` carry what was seen when they ran on fake tensors
+(`mutates`, `random`, `may_raise` in their `meta`); the tables answer for the
+rest. Unknown Python functions count as impure.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+from torch import fx
+from torch.amp import autocast_mode
+from torch.autograd import grad_mode
+
+OPENERS: dict[Any, Any] = {
+    autocast_mode._enter_autocast: autocast_mode._exit_autocast,
+    grad_mode._enter_inference_mode: grad_mode._exit_inference_mode,
+}
+"""Functions that open a mode and return its handle, with the one that closes it."""
+
+MODE_SETTERS: frozenset[Any] = frozenset(
+    (
+        *OPENERS,
+        *OPENERS.values(),
+        torch._C._set_grad_enabled,
+        torch.set_grad_enabled,
+        torch.set_autocast_enabled,
+        torch.set_autocast_dtype,
+        torch.set_autocast_cache_enabled,
+        torch.autocast_increment_nesting,
+        torch.autocast_decrement_nesting,
+        torch.clear_autocast_cache,
+    )
+)
+"""Functions that change a mode of the thread; a graph that raises between them restores what it found."""
+
+IMPURE_PREFIXES = ("set_", "_set_", "_enter", "_exit", "_assert", "_check", "_async", "manual_seed", "sym_constrain")
+
+INPLACE = ("add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow", "rshift", "sub", "truediv", "xor")
+
+IMPURE_METHODS = frozenset(
+    (
+        *("backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "bernoulli", "multinomial"),
+        *("__setitem__", "__delitem__", "__setattr__", "__set__", "__setstate__"),
+        *(f"__i{name}__" for name in INPLACE),
+    )
+)
+
+RANDOM = frozenset(
+    (
+        *("rand", "randn", "randint", "randint_like", "randperm", "rand_like", "randn_like", "normal", "poisson"),
+        *("bernoulli", "multinomial", "binomial", "rrelu", "gumbel_softmax", "native_dropout", "alpha_dropout"),
+        *("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "feature_alpha_dropout"),
+        *("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu"),
+        *("fractional_max_pool2d", "fractional_max_pool3d", "batch_norm", "instance_norm", "embedding"),
+        "embedding_bag",
+    )
+)
+"""Functions that may draw random numbers, or change buffers, depending on their arguments."""
+
+IMPURE_OPERATORS = frozenset(("iconcat", "setitem", "delitem", "setattr", "delattr", *(f"i{name}" for name in INPLACE)))
+
+PURE_MODULES = ("torch", "_operator", "operator", "builtins", "math")
+
+
+def is_pure(node: fx.Node) -> bool:
+    """Whether a node may be dropped where nobody reads its value."""
+    meta = node.meta
+    if node.op in ("placeholder", "get_attr"):
+        return True
+    if node.op in ("output", "call_module") or meta.get("mutates") or meta.get("random") or meta.get("may_raise"):
+        return False
+    if node.kwargs.get("out") is not None or node.kwargs.get("inplace"):
+        return False
+    if node.op == "call_method":
+        return _pure_name(str(node.target)) and node.target not in IMPURE_METHODS
+    observed = "mutates" in meta
+    return _pure_function(node.target, observed)
+
+
+def draws(op: Any) -> bool:
+    """Whether a dispatched operator draws from a generator."""
+    return torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
+
+
+def _pure_function(target: Any, observed: bool) -> bool:
+    if isinstance(target, torch._ops.OpOverload):
+        return not (target._schema.is_mutable or draws(target))
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return all(_pure_function(getattr(target, name), observed) for name in target.overloads())
+    name, module = getattr(target, "__name__", ""), getattr(target, "__module__", None) or "torch"
+    if target in MODE_SETTERS or not name or not _pure_name(name):
+        return False
+    if module in ("_operator", "operator", "builtins") and name in IMPURE_OPERATORS:
+        return False
+    if name in IMPURE_METHODS or isinstance(getattr(target, "__self__", None), type):
+        return False
+    if not observed and name in RANDOM:
+        return False
+    known = module.partition(".")[0] in PURE_MODULES
+    return known and not isinstance(target, types.MethodType)
+
+
+def _pure_name(name: str) -> bool:
+    return not (name.endswith("_") and not name.endswith("__")) and not name.startswith(IMPURE_PREFIXES)
+
+
+class Modes:
+    """The thread's modes as they were when a graph with mode changes began."""
+
+    DEVICES = ("cpu", "cuda")
+
+    def __init__(self) -> None:
+        self.grad = torch.is_grad_enabled()
+        self.autocast = [
+            (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in self.DEVICES
+        ]
+        self.cache = torch.is_autocast_cache_enabled()
+        self.nesting = _nesting()
+
+    def restore(self, *opened: tuple[Any, Any]) -> None:
+        """Close what is still open, `(closing function, handle or None)` in order of opening, and set the rest back."""
+        for close, handle in reversed(opened):
+            if handle is not None:
+                close(handle)
+        for device, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(self.cache)
+        while _nesting() > self.nesting:
+            torch.autocast_decrement_nesting()
+        torch._C._set_grad_enabled(self.grad)
+
+
+def _nesting() -> int:
+    depth = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    return depth

@@ -1,0 +1,159 @@
+"""Python constants as MessagePack-able data, by exact type and exact value.
+
+`None`, `bool`, 64-bit `int`, ordinary `float`, `str` and `bytes` stand for
+themselves; everything else is a list `[tag, ...]`. A tuple of the program is
+therefore never confused with data of ours: `encode` makes lists only.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+import types
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+
+from aotdyn.guards import naming
+
+
+class NotConstant(TypeError):
+    """The value has no durable form."""
+
+
+SINGLETONS: dict[str, Any] = {"...": Ellipsis, "NotImplemented": NotImplemented}
+
+TORCH_NAMED: dict[type, str] = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
+"""torch types whose values print as `torch.<name>`, with their tags."""
+
+
+def encode(value: Any) -> Any:
+    """`value` as data; NotConstant where it isn't a constant."""
+    encoder = _ENCODERS.get(type(value))
+    if encoder is not None:
+        return encoder(value)
+    if isinstance(value, enum.Enum):
+        return _encode_enum(value)
+    if isinstance(value, naming.NAMED_TYPES):
+        path = naming.path_of(value)
+        if path is not None:
+            return ["path", *path]
+    raise NotConstant(f"{type(value).__qualname__} object isn't a constant")
+
+
+def decode(data: Any) -> Any:
+    """The value that `encode` was given; LookupError where a named object is missing."""
+    if isinstance(data, (list, tuple)):
+        return _DECODERS[data[0]](*data[1:])
+    return data
+
+
+def is_constant(value: Any) -> bool:
+    """Whether `encode` takes the value."""
+    try:
+        encode(value)
+    except NotConstant:
+        return False
+    return True
+
+
+def token(value: Any) -> Hashable:
+    """A key that is equal for two values exactly if they are the same constant: type and value, -0.0 and nan told."""
+    kind = type(value)
+    if kind is float:
+        return float, struct.pack("<d", value)
+    if kind is complex:
+        return complex, struct.pack("<dd", value.real, value.imag)
+    if kind in (tuple, torch.Size):
+        return kind, tuple(token(item) for item in value)
+    if kind is frozenset:
+        return kind, frozenset(token(item) for item in value)
+    if kind is slice:
+        return kind, token((value.start, value.stop, value.step))
+    if kind is range:  # ranges compare as sequences: range(0) == range(1, 0)
+        return kind, (value.start, value.stop, value.step)
+    if kind in _ENCODERS:
+        return kind, value
+    return kind, id(value)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two constants are of one exact type and value (`1`, `True`, `1.0`, `-0.0` and `nan` all differ)."""
+    return a is b or (type(a) is type(b) and token(a) == token(b))
+
+
+def _encode_int(value: int) -> Any:
+    return value if -(2**63) <= value < 2**63 else ["int", hex(value)]
+
+
+def _encode_float(value: float) -> Any:
+    return value if value == value else ["float", struct.pack("<d", value)]
+
+
+def _encode_str(value: str) -> Any:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return ["str", value.encode("utf-8", "surrogatepass")]
+    return value
+
+
+def _encode_items(tag: str) -> Callable[[Any], Any]:
+    return lambda value: [tag, [encode(item) for item in value]]
+
+
+def _encode_frozenset(value: frozenset) -> Any:
+    return ["frozenset", sorted((encode(item) for item in value), key=repr)]
+
+
+def _encode_enum(value: enum.Enum) -> Any:
+    path = naming.path_of(type(value))
+    if path is None or type(value).__members__.get(value.name) is not value:
+        raise NotConstant(f"{value!r} isn't a named member of a public enumeration")
+    return ["enum", *path, value.name]
+
+
+def _torch_named(tag: str) -> Callable[[Any], Any]:
+    return lambda value: [tag, str(value).removeprefix("torch.")]
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+_ENCODERS: dict[type, Callable[[Any], Any]] = {
+    type(None): _identity,
+    bool: _identity,
+    bytes: _identity,
+    int: _encode_int,
+    float: _encode_float,
+    str: _encode_str,
+    complex: lambda value: ["complex", struct.pack("<dd", value.real, value.imag)],
+    tuple: _encode_items("tuple"),
+    torch.Size: _encode_items("size"),
+    frozenset: _encode_frozenset,
+    slice: lambda value: ["slice", encode(value.start), encode(value.stop), encode(value.step)],
+    range: lambda value: ["range", encode(value.start), encode(value.stop), encode(value.step)],
+    types.EllipsisType: lambda value: ["..."],
+    types.NotImplementedType: lambda value: ["NotImplemented"],
+    torch.device: lambda value: ["device", value.type, value.index],
+    **{kind: _torch_named(tag) for kind, tag in TORCH_NAMED.items()},
+}
+
+_DECODERS: dict[str, Callable[..., Any]] = {
+    "int": lambda text: int(text, 16),
+    "float": lambda raw: struct.unpack("<d", raw)[0],
+    "str": lambda raw: raw.decode("utf-8", "surrogatepass"),
+    "complex": lambda raw: complex(*struct.unpack("<dd", raw)),
+    "tuple": lambda items: tuple(decode(item) for item in items),
+    "size": lambda items: torch.Size(decode(item) for item in items),
+    "frozenset": lambda items: frozenset(decode(item) for item in items),
+    "slice": lambda *bounds: slice(*(decode(bound) for bound in bounds)),
+    "range": lambda *bounds: range(*(decode(bound) for bound in bounds)),
+    "device": lambda kind, index: torch.device(kind) if index is None else torch.device(kind, index),
+    "enum": lambda module, qualname, name: naming.find(module, qualname)[name],
+    "path": naming.find,
+    **{tag: (lambda name: getattr(torch, name)) for tag in TORCH_NAMED.values()},
+    **{tag: (lambda value=value: value) for tag, value in SINGLETONS.items()},
+}

@@ -1,0 +1,268 @@
+"""Kinds of guards: a closed table of predicates on the object at a source.
+
+A kind is checked slowly from its data (`check`, when a variant is bound or
+re-armed), fast by an expression of the generated prologue (`test`, with cells
+that binding fills from the live objects after `check` held), and says in one
+sentence what no longer holds (`describe`). The fast form may be stricter than
+the data (it compares by identity what was found by name), never weaker.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from aotdyn.guards import constants, fast, globalstate, shapes, tensors
+from aotdyn.guards.sources import Env, class_attribute
+from aotdyn.guards.tensors import class_path
+
+
+class Kind(NamedTuple):
+    """One predicate. `obj` is the object at the guard's source (None for a guard without one)."""
+
+    name: str
+    doc: str
+    check: Callable[[Any, Any, Env], bool]
+    test: fast.Test
+    describe: Callable[[str, Any, Any, Env], str]
+
+
+class Holder:
+    """What the static lookup of NOATTR sees of an object: its class, and its dict where it has one."""
+
+    @staticmethod
+    def lacks(obj: Any, name: str) -> bool:
+        """Whether neither the MRO of the object's class nor its dict holds `name`."""
+        try:
+            class_attribute(type(obj), name)
+            return False
+        except AttributeError:
+            pass
+        try:
+            namespace = object.__getattribute__(obj, "__dict__")
+        except AttributeError:
+            return True
+        return name not in namespace
+
+
+def code_digest(function: types.FunctionType) -> str:
+    """Digest of the function's original code, whether it is a stub now or not."""
+    from aotdyn.rewrite.digest import digest
+    from aotdyn.rewrite.originals import original
+
+    code = function.__code__
+    known = _digests.get(id(code))
+    if known is None or known[0] is not code:
+        known = _digests[id(code)] = code, digest(original(code))
+    return known[1]
+
+
+_digests: dict[int, tuple[types.CodeType, str]] = {}
+
+
+def encode_keys(mapping: Any) -> list[Any]:
+    """Ordered keys of a mapping as a KEYS guard expects them; NotConstant where one isn't a constant."""
+    return [constants.encode(key) for key in fast.keys_getter(mapping)(mapping)]
+
+
+def _check_const(obj: Any, expected: Any, env: Env) -> bool:
+    return constants.same(obj, constants.decode(expected))
+
+
+def _check_function(obj: Any, expected: Any, env: Env) -> bool:
+    return isinstance(obj, types.FunctionType) and code_digest(obj) == expected[2]
+
+
+def _check_object(obj: Any, expected: Any, env: Env) -> bool:
+    from aotdyn.guards import naming
+
+    found = naming.find(*expected, load=False)
+    return found is obj or (type(obj) is types.BuiltinFunctionType and bool(found == obj))
+
+
+def _check_keys(obj: Any, expected: Any, env: Env) -> bool:
+    keys = fast.keys_getter(obj)(obj)
+    return len(keys) == len(expected) and all(
+        constants.same(key, constants.decode(data)) for key, data in zip(keys, expected, strict=True)
+    )
+
+
+def _check_mro(obj: Any, expected: Any, env: Env) -> bool:
+    return isinstance(obj, type) and [class_path(cls) for cls in type.mro.__get__(obj)()] == expected
+
+
+def _check_shape(obj: Any, expected: Any, env: Env) -> bool:
+    names = {name: shapes.read(env, *where) for name, where in expected["names"].items()}
+    return bool(shapes.evaluate(expected["expr"], names))
+
+
+def _other(env: Env, index: int) -> Any:
+    return env.read(env.sources[index])
+
+
+def _text(env: Env, index: int) -> str:
+    return str(env.sources[index])
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _path(path: Any) -> str:
+    return ".".join(part for part in path[:2] if part and part != "builtins")
+
+
+def _describe_tensor(text: str, expected: Any, obj: Any, env: Env) -> str:
+    found = tensors.difference(obj, expected)
+    if found is None:
+        return f"`{text}` was another tensor"
+    field, wanted, have = found
+    if field == "class":
+        return f"`{text}` was a {_path(wanted)}, is a {_path(have)}"
+    if field == "keys":
+        return f"dispatch keys of `{text}` were {wanted}, are {have}"
+    return f"`{text}.{field}` was {wanted}, is {have}"
+
+
+def _describe_global(text: str, expected: Any, obj: Any, env: Env) -> str:
+    found = globalstate.difference(expected)
+    if found is None:
+        return "global state moved"
+    name, wanted, have = found
+    return f"{name.replace('_', ' ')} was {_show(wanted)}, is {_show(have)}"
+
+
+def _describe_shape(text: str, expected: Any, obj: Any, env: Env) -> str:
+    parts = []
+    for name, (source, what, dim) in expected["names"].items():
+        where = _text(env, source) + {"size": f".shape[{dim}]", "stride": f".stride({dim})", "int": ""}[what]
+        parts.append(f"{name} = `{where}` = {shapes.read(env, source, what, dim)}")
+    return f"{expected['expr']} held, doesn't with {', '.join(parts)}"
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "TYPE",
+            "The exact class, expected as [module, qualname].",
+            lambda obj, expected, env: class_path(type(obj)) == list(expected),
+            fast.type_,
+            lambda text, expected, obj, env: f"`{text}` was a {_path(expected)}, is a {_path(class_path(type(obj)))}",
+        ),
+        Kind(
+            "CONST",
+            "A constant by exact type and value, encoded.",
+            _check_const,
+            fast.const,
+            lambda text, expected, obj, env: f"`{text}` was {_show(constants.decode(expected))}, is {_show(obj)}",
+        ),
+        Kind(
+            "TENSOR",
+            "A tensor's metadata as guards.tensors.metadata gives it; null sizes and strides may be anything.",
+            lambda obj, expected, env: tensors.matches(obj, expected),
+            fast.tensor,
+            _describe_tensor,
+        ),
+        Kind(
+            "FUNCTION",
+            "A Python function by its code: [module, qualname, digest of the original code].",
+            _check_function,
+            fast.function,
+            lambda text, expected, obj, env: f"`{text}` was {_path(expected)}, is other code: {_show(obj)}",
+        ),
+        Kind(
+            "OBJECT",
+            "A C function, class or module found at a public path, expected as [module, qualname].",
+            _check_object,
+            fast.live,
+            lambda text, expected, obj, env: f"`{text}` was {_path(expected)}, is {_show(obj)}",
+        ),
+        Kind(
+            "CLASS",
+            "A class without a public path (local to a function), expected as [module, qualname].",
+            lambda obj, expected, env: isinstance(obj, type) and class_path(obj) == list(expected),
+            fast.live,
+            lambda text, expected, obj, env: f"`{text}` was {_path(expected)}, is {_show(obj)}",
+        ),
+        Kind(
+            "LEN",
+            "Number of items of a builtin container or a subclass.",
+            lambda obj, expected, env: fast.raw_len(obj)(obj) == expected,
+            fast.length,
+            lambda text, expected, obj, env: f"len of `{text}` was {expected}, is {fast.raw_len(obj)(obj)}",
+        ),
+        Kind(
+            "KEYS",
+            "Keys of a mapping in order, encoded. Fast, a key that equals an expected `str` is taken for it.",
+            _check_keys,
+            fast.keys,
+            lambda text, expected, obj, env: f"keys of `{text}` changed: {_show(list(obj))}",
+        ),
+        Kind(
+            "HAS",
+            "A key, encoded, that a dict or set holds.",
+            lambda obj, expected, env: fast.contains(obj)(obj, constants.decode(expected)),
+            fast.has,
+            lambda text, expected, obj, env: f"`{text}` had {_show(constants.decode(expected))}, no longer has",
+        ),
+        Kind(
+            "LACKS",
+            "A key, encoded, that a dict or set doesn't hold.",
+            lambda obj, expected, env: not fast.contains(obj)(obj, constants.decode(expected)),
+            fast.lacks,
+            lambda text, expected, obj, env: f"`{text}` had no {_show(constants.decode(expected))}, now has",
+        ),
+        Kind(
+            "NOATTR",
+            "A name that neither the object's class nor its own dict holds.",
+            lambda obj, expected, env: Holder.lacks(obj, expected),
+            fast.noattr,
+            lambda text, expected, obj, env: f"`{text}` had no attribute {expected}, now has",
+        ),
+        Kind(
+            "SAME",
+            "The object is the one at another source, expected as its index.",
+            lambda obj, expected, env: obj is _other(env, expected),
+            fast.same,
+            lambda text, expected, obj, env: f"`{text}` was `{_text(env, expected)}`, is another object",
+        ),
+        Kind(
+            "DISTINCT",
+            "The object isn't the one at another source, expected as its index.",
+            lambda obj, expected, env: obj is not _other(env, expected),
+            fast.distinct,
+            lambda text, expected, obj, env: f"`{text}` wasn't `{_text(env, expected)}`, is the same object",
+        ),
+        Kind(
+            "MRO",
+            "The MRO of the class at the source, expected as a list of [module, qualname].",
+            _check_mro,
+            fast.mro,
+            lambda text, expected, obj, env: f"bases of `{text}` changed",
+        ),
+        Kind(
+            "TRUTH",
+            "Truth of an exact builtin object.",
+            lambda obj, expected, env: bool(obj) is expected,
+            fast.truth,
+            lambda text, expected, obj, env: f"`{text}` was {'true' if expected else 'false'}, no longer is",
+        ),
+        Kind(
+            "SHAPE",
+            'A relation of sizes: {"expr": arithmetic over names, "names": {name: [source, size|stride|int, dim]}}.',
+            _check_shape,
+            fast.shape,
+            _describe_shape,
+        ),
+        Kind(
+            "GLOBAL",
+            "Facts of guards.globalstate, encoded, by name; the guard has no source (-1).",
+            lambda obj, expected, env: globalstate.difference(expected) is None,
+            fast.global_state,
+            _describe_global,
+        ),
+    )
+}

@@ -1,0 +1,47 @@
+"""Pure accessors: functions whose result tracing may read and guard, because calling them again changes nothing.
+
+A closed table: a stored source names its function by a key of PURE.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+
+class Accessor(NamedTuple):
+    """A function without effects, and what it tells."""
+
+    function: Callable[..., Any]
+    doc: str
+
+
+PURE: dict[str, Accessor] = {
+    "len": Accessor(len, "length of a builtin container"),
+    "list": Accessor(list, "items of a builtin iterable that can be iterated again"),
+    "tuple": Accessor(tuple, "items of a builtin iterable that can be iterated again"),
+    "dict.keys": Accessor(lambda d: list(dict.keys(d)), "keys of a dict or a subclass, in order"),
+    "sorted": Accessor(sorted, "items of a set of numbers or strings, ordered"),
+    "abs": Accessor(abs, "absolute value of a number"),
+    "int": Accessor(int, "a number as an int"),
+    "float": Accessor(float, "a number as a float"),
+    "bool": Accessor(bool, "truth of a builtin object"),
+    "os.environ.get": Accessor(os.environ.get, "an environment variable, None where unset"),
+    "os.getcwd": Accessor(os.getcwd, "working directory"),
+    "weakref.call": Accessor(lambda reference: reference(), "what a weak reference refers to, None where it is gone"),
+    "torch.get_default_dtype": Accessor(torch.get_default_dtype, "default floating point type"),
+    "torch.get_default_device": Accessor(torch.get_default_device, "default device of factories"),
+    "torch.is_grad_enabled": Accessor(torch.is_grad_enabled, "grad mode"),
+    "torch.is_inference_mode_enabled": Accessor(torch.is_inference_mode_enabled, "inference mode"),
+    "torch.get_num_threads": Accessor(torch.get_num_threads, "intra-op threads"),
+    "torch.cuda.is_available": Accessor(torch.cuda.is_available, "whether CUDA can be used"),
+    "torch.Tensor.size": Accessor(torch._C.TensorBase.size, "sizes of a tensor"),
+    "torch.Tensor.stride": Accessor(torch._C.TensorBase.stride, "strides of a tensor"),
+    "torch.Tensor.storage_offset": Accessor(torch._C.TensorBase.storage_offset, "storage offset of a tensor"),
+    "torch.Tensor.data_ptr_equal": Accessor(lambda a, b: a.data_ptr() == b.data_ptr(), "same first byte"),
+    "torch.Tensor.is_leaf": Accessor(lambda t: t.is_leaf, "whether a tensor is a leaf of the autograd graph"),
+    "torch.Tensor.grad_is_none": Accessor(lambda t: t.grad is None, "whether a tensor has no gradient yet"),
+}

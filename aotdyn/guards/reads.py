@@ -1,0 +1,31 @@
+"""Reads that no plain expression says: a class's own lookup, a dict's key by position, a builtin's own item."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def class_attribute(cls: type, name: str) -> Any:
+    """What the MRO of `cls` holds under `name`, no descriptor bound; AttributeError where nothing does."""
+    for owner in _mro(cls):
+        namespace = _namespace(owner)
+        if name in namespace:
+            return namespace[name]
+    raise AttributeError(name)
+
+
+_mro = type.__dict__["__mro__"].__get__
+_namespace = type.__dict__["__dict__"].__get__
+
+
+def dict_key(mapping: dict, i: int) -> Any:
+    """The `i`-th key of a dict, in order; IndexError where it has fewer."""
+    return list(dict.keys(mapping))[i]
+
+
+def raw_getter(container: Any) -> Any:
+    """`__getitem__` of the builtin that `container` is an instance of."""
+    for builtin in (dict, list, tuple):
+        if isinstance(container, builtin):
+            return builtin.__getitem__
+    raise TypeError(f"{type(container).__qualname__} is no dict, list or tuple")

@@ -1,0 +1,56 @@
+"""Loaders that run a module's rewritten code.
+
+They are the ordinary loaders with another `get_code` for the import system
+alone: everybody else (runpy, coverage, modulefinder) gets the ordinary code,
+and the ordinary .pyc stays as it is. `__file__`, `__cached__`, resources and
+sources are those of the class above.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipimport
+from importlib.machinery import SourceFileLoader
+from types import CodeType, FunctionType
+
+from aotdyn.hook import modules
+
+_EXEC = SourceFileLoader.exec_module.__code__
+
+
+def _in_importlib(function: FunctionType) -> FunctionType:
+    """Give a function importlib's file name.
+
+    The import system cuts its own frames out of a traceback by their file name
+    (import.c, remove_importlib_frames); one of ours between them would stay,
+    and show in the traceback of each error that a hooked module raises while
+    it is loaded.
+    """
+    function.__code__ = function.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
+    return function
+
+
+class HookedSourceLoader(SourceFileLoader):
+    """Loads a source file with stubs."""
+
+    @_in_importlib  # type: ignore[arg-type]
+    def get_code(self, fullname: str) -> CodeType | None:
+        if sys._getframe(1).f_code is not _EXEC:
+            return super().get_code(fullname)
+        path = self.get_filename(fullname)
+        source = self.get_data(path)
+        code = modules.load(fullname, source, path)
+        return code or modules.make(fullname, source, self.source_to_code(source, path))
+
+
+class HookedZipLoader(zipimport.zipimporter):
+    """Loads a module from a zip file with stubs, where its source is there."""
+
+    @_in_importlib  # type: ignore[arg-type]
+    def get_code(self, fullname: str) -> CodeType | None:
+        path = self.get_filename(fullname)
+        if sys._getframe(1).f_code is not _EXEC or not path.endswith(".py"):
+            return super().get_code(fullname)
+        source = self.get_data(path)
+        code = modules.load(fullname, source, path)
+        return code or modules.make(fullname, source, super().get_code(fullname))

@@ -1,0 +1,171 @@
+"""The rewritten code of a module: from the store, or made and stored.
+
+A module's record is marshalled: the rewritten code and one row a stub. The
+original code of its functions lies in a second record, read only when a tracer
+wants it. Both are keyed by the module's name, its source's digest and what
+else decides about its bytecode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from hashlib import blake2b
+from types import CodeType
+from typing import Any
+
+from aotdyn import config
+from aotdyn.hook.attach import Stub, attach, log
+from aotdyn.report import events
+
+_store: tuple[Any, Any] | None = None
+_busy = threading.local()
+
+
+def load(name: str, source: bytes, path: str) -> CodeType | None:
+    """The stored code of module `name`, its dispatchers attached; None where there is none.
+
+    Args:
+        name: the module's name; `__main__@<file>` for a program.
+        source: the file's content.
+        path: the file, for the code objects.
+    """
+    with _at_work() as free:
+        return _load(shared_store(), module_key(name, source), name, path) if free else None
+
+
+def make(name: str, source: bytes, ordinary: CodeType) -> CodeType:
+    """Code of a module with a stub for each function, made from its ordinary code, stored, its dispatchers attached."""
+    with _at_work() as free:
+        if not free:
+            return ordinary
+        try:
+            with events.phase("rewrite"):
+                rewritten, stubs, originals = rewrite(ordinary, name)
+                _save(shared_store(), module_key(name, source), rewritten, stubs, originals)
+            register(originals)
+            attach(name, stubs)
+            return rewritten
+        except Exception as error:
+            if config.current().strict:
+                raise
+            reason = f"{type(error).__name__}: {error}"
+            log.warning("aotdyn: %s is left to Python, since it can't be rewritten: %s", name, reason)
+            return ordinary
+
+
+@contextlib.contextmanager
+def _at_work() -> Iterator[bool]:
+    """False where this thread is in here already: what we import ourselves meanwhile isn't hooked."""
+    free = not getattr(_busy, "flag", False)
+    _busy.flag = True
+    try:
+        yield free
+    finally:
+        if free:
+            _busy.flag = False
+
+
+def rewrite(ordinary: CodeType, name: str) -> tuple[CodeType, list[Stub], dict[str, CodeType]]:
+    """Rewritten code of a module, its stubs, and the original code by dispatcher."""
+    from aotdyn.rewrite import stubs as rewriting
+
+    rewritten, infos = rewriting.stub_tree(ordinary, name)
+    stubs = []
+    for info in infos:
+        cells = info.code.co_cellvars + info.code.co_freevars
+        stubs.append(Stub(info.dispatcher, info.qualname, info.digest, rewriting.parameters(info.code), cells))
+    return rewritten, stubs, {info.dispatcher: info.code for info in infos}
+
+
+def register(originals: dict[str, Any]) -> None:
+    """Make original code, or thunks that give it, known to whoever wants to trace."""
+    from aotdyn.rewrite import originals as table
+
+    for dispatcher, code in originals.items():
+        table.register(dispatcher, code)
+
+
+def module_key(name: str, source: bytes) -> str:
+    """The store's key of a module's record."""
+    whole = blake2b(f"{name}\0{sys.flags.optimize}\0".encode(), digest_size=16)
+    whole.update(source)
+    return whole.hexdigest()
+
+
+def shared_store() -> Any:
+    """The store as the options say; None where nothing is kept."""
+    global _store
+    options = config.current()
+    key = (config.cache_root(), options.tracing_key(), options.cache_trust)
+    if _store is None or _store[0] != key:
+        _store = (key, _open(*key))
+    return _store[1]
+
+
+def _open(root: Any, tracing_key: str, trust: bool) -> Any:
+    from aotdyn.errors import CacheError
+    from aotdyn.store.store import Store
+
+    if root is None:
+        return None
+    try:
+        return Store(root, tracing_key, trust=trust)
+    except CacheError as error:
+        log.warning("aotdyn: nothing is cached: %s", error)
+        return None
+
+
+def _load(store: Any, key: str, name: str, path: str) -> CodeType | None:
+    blob = None if store is None else store.module(key)
+    if blob is None:
+        return None
+    try:
+        code, rows = marshal.loads(blob)
+        stubs = [Stub(*row) for row in rows]
+    except (ValueError, EOFError, TypeError) as error:
+        log.warning("aotdyn: a stored module isn't one, it is made anew: %s: %s", name, error)
+        return None
+    _fix_filename(code, path)
+    originals = _Originals(store, key, path)
+    register({stub.dispatcher: partial(originals, stub.dispatcher) for stub in stubs})
+    attach(name, stubs)
+    return code
+
+
+def _save(store: Any, key: str, code: CodeType, stubs: list[Stub], originals: dict[str, CodeType]) -> None:
+    # The originals first: where the module's record is, they are too.
+    if store is not None and store.save_module(f"{key}.o", marshal.dumps(originals)):
+        store.save_module(key, marshal.dumps((code, [tuple(stub) for stub in stubs])))
+
+
+class _Originals:
+    """The original code of a stored module's functions, read at the first question."""
+
+    def __init__(self, store: Any, key: str, path: str) -> None:
+        self._source = (store, key, path)
+        self._codes: dict[str, CodeType] | None = None
+
+    def __call__(self, dispatcher: str) -> CodeType:
+        if self._codes is None:
+            store, key, path = self._source
+            blob = store.module(f"{key}.o")
+            if blob is None:
+                raise LookupError(f"the cache lost the original code of {path} while the program ran")
+            codes = marshal.loads(blob)
+            for code in codes.values():
+                _fix_filename(code, path)
+            self._codes = codes
+        return self._codes[dispatcher]
+
+
+def _fix_filename(code: CodeType, path: str) -> None:
+    """Write where the source lies now into stored code, as importlib does for a .pyc (`_compile_bytecode`)."""
+    import _imp
+
+    if code.co_filename != path:
+        _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]

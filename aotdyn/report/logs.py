@@ -1,0 +1,53 @@
+"""AOTDYN_LOG: which loggers under `aotdyn` speak, on stderr.
+
+Warnings are always shown (by the standard library's handler of last resort
+where the app configures none). `AOTDYN_LOG=guards,breaks` turns on the details
+of these kinds.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from aotdyn import config
+
+_handler: logging.Handler | None = None
+
+
+class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to what `sys.stderr` is now, as the app may replace it."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self):  # type: ignore[no-untyped-def, override]
+        return sys.stderr
+
+
+def logger(name: str) -> logging.Logger:
+    """The logger of a kind of event (one of config.LOGS)."""
+    return logging.getLogger(f"aotdyn.{name}")
+
+
+def enabled(name: str) -> bool:
+    """Whether details of this kind are wanted; ask before you make an expensive message."""
+    return logger(name).isEnabledFor(logging.DEBUG)
+
+
+def setup(names: tuple[str, ...] | None = None) -> None:
+    """Turn on the logs named in the options, or in `names`; idempotent."""
+    global _handler
+    chosen = config.current().log if names is None else names
+    if "all" in chosen:
+        chosen = config.LOGS
+    if chosen and _handler is None:
+        _handler = _Stderr()
+        _handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        root = logging.getLogger("aotdyn")
+        root.addHandler(_handler)
+        root.propagate = False
+    for name in config.LOGS:
+        if name != "all":
+            logger(name).setLevel(logging.DEBUG if name in chosen else logging.NOTSET)

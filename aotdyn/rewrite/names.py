@@ -1,0 +1,36 @@
+"""The names that rewritten code uses: dispatchers, helpers and continuations (docs/design/contracts.md)."""
+
+from __future__ import annotations
+
+import re
+
+DISPATCHER = "__aotdyn_d_"
+RESUME = "__aotdyn_resume_"
+ENTER = "__aotdyn_enter"
+FIX = "__aotdyn_fix"
+PENDING = "__aotdyn_pending"
+
+_DIGEST = re.compile(r"_([0-9a-f]{20})(\.\d+)?(?:@\w+)?$")
+
+
+def identifier(text: str) -> str:
+    """`text` with everything that an identifier can't hold made `_`."""
+    return re.sub(r"\W", "_", text)
+
+
+def dispatcher_name(qualname: str, digest: str, extent: str = "", module: str = "") -> str:
+    """Name in builtins of the dispatcher of a function.
+
+    `module` keeps equal functions of two modules apart. `digest` may end in
+    `.2`, `.3`: the order among equal functions of one qualified name.
+    """
+    where = f"{identifier(module)}_" if module else ""
+    return f"{DISPATCHER}{where}{identifier(qualname)}_{digest}" + (f"@{extent}" if extent else "")
+
+
+def digest_in(dispatcher: str) -> tuple[str, str]:
+    """The original's digest in a function's dispatcher name, and the order behind it (`.2`) or an empty string."""
+    found = _DIGEST.search(dispatcher)
+    if found is None:
+        raise ValueError(f"{dispatcher!r} is not the name of a function's dispatcher")
+    return found[1], found[2] or ""

@@ -1,0 +1,45 @@
+"""From a stub back to the original code: one table, read by the tracer, digests and inlining."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+
+from aotdyn.rewrite import names
+
+_table: dict[str, CodeType | Callable[[], CodeType]] = {}
+
+
+def register(dispatcher: str, code: CodeType | Callable[[], CodeType]) -> None:
+    """Note the original behind the stub that asks `dispatcher`; a thunk is called when it is first wanted."""
+    _table[dispatcher] = code
+
+
+def dispatcher_of(code: CodeType) -> str | None:
+    """Name of the dispatcher that `code` asks first, None if it isn't a stub."""
+    if names.FIX not in code.co_names:
+        return None
+    # A stub's own names stand behind the original's: dispatcher, fix, enter, then those of its blocks.
+    before = code.co_names.index(names.FIX) - 1
+    if before >= 0 and code.co_names[before].startswith(names.DISPATCHER):
+        return code.co_names[before]
+    return None
+
+
+def original(code: CodeType) -> CodeType:
+    """The code that the stub `code` was made from; `code` itself if it is no stub.
+
+    Raises KeyError for a stub that this process never made or registered.
+    """
+    name = dispatcher_of(code)
+    if name is None:
+        return code
+    return by_name(name)
+
+
+def by_name(dispatcher: str) -> CodeType:
+    """The original behind the stub that asks `dispatcher`; KeyError for one never registered."""
+    found = _table[dispatcher]
+    if not isinstance(found, CodeType):
+        found = _table[dispatcher] = found()
+    return found

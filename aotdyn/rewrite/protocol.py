@@ -1,0 +1,123 @@
+"""The instructions of the dispatch protocol (docs/design/contracts.md), for stubs and continuations alike.
+
+Both ask a dispatcher with a stack of the user's below, which is empty in a
+stub. Whatever leaves the frame leaves that stack clean: exception states are
+restored, values released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aotdyn.rewrite import names
+from aotdyn.rewrite.assembler import Assembler, Handler, Label
+from aotdyn.rewrite.dialect import version
+
+Load = tuple[str, int]
+"an instruction that pushes one value"
+
+
+class Asking:
+    """Asks dispatchers in the code that `asm` makes, over a stack of `slots`.
+
+    `hand_over` names the builtin called with state and continuation where the
+    dispatcher breaks. `scratch` is a local to drop NULLs into, needed where
+    `slots` has any.
+    """
+
+    def __init__(self, asm: Assembler, slots: str, hand_over: str, scratch: int = -1) -> None:
+        self.asm, self.slots, self.hand_over, self.scratch = asm, slots, hand_over, scratch
+
+    def ask(self, dispatcher: str, values: Sequence[Load], cells: Sequence[Load]) -> None:
+        """Call `dispatcher`; return its value or hand over; falls through, the stack as before, if it answers None.
+
+        It is handed `values`, those of the stack, then `cells`.
+        """
+        asm, depth = self.asm, len(self.slots)
+        missing, failed, none, over = (Label() for _ in range(4))
+        with asm.under(Handler(missing, depth)):
+            asm.ops(version.global_function(asm.name(dispatcher)))
+        with asm.under(Handler(failed, depth)):
+            asm.ops(*values)
+            count = len(values) + self._stack_values(len(values))
+            asm.ops(*cells)
+            count += len(cells)
+            asm.ops(*version.call(count))
+        asm.need(depth + count + 8)
+        asm.op("COPY", 1)
+        asm.op("POP_JUMP_FORWARD_IF_NONE", none)
+        asm.ops(("UNPACK_SEQUENCE", 2), ("COPY", 2))
+        asm.op("POP_JUMP_FORWARD_IF_NOT_NONE", over)
+        asm.ops(("SWAP", 2), ("POP_TOP", 0))
+        self._leave()
+        asm.op("RETURN_VALUE")
+
+        asm.put(over)  # continuation, state
+        with asm.under(Handler(failed, depth)):
+            asm.ops(version.global_function(asm.name(self.hand_over)))
+            # Moved, not copied: nothing here holds the state while it is worked on.
+            asm.ops(("SWAP", 4), ("SWAP", 2), ("SWAP", 4), ("SWAP", 3), ("SWAP", 2))
+            asm.ops(*version.call(2))
+        self._leave()
+        asm.op("RETURN_VALUE")
+
+        asm.put(failed)  # exception
+        asm.op("PUSH_EXC_INFO")
+        fix_traceback(asm)
+        asm.ops(("SWAP", 2), ("POP_EXCEPT", 0))
+        self._leave()
+        asm.op("RERAISE", 0)  # reads __traceback__ again, and doesn't log this frame twice
+
+        asm.put(missing)  # NameError
+        asm.ops(("PUSH_EXC_INFO", 0), ("SWAP", 2), ("POP_EXCEPT", 0))
+        asm.put(none)
+        asm.op("POP_TOP")
+
+    def _stack_values(self, above: int) -> int:
+        """Push copies of the values of the stack, which lies under NULL, function and `above` arguments."""
+        asm = self.asm
+        count = 0
+        states = [i for i, slot in enumerate(self.slots) if slot in "eh"]
+        for i, slot in enumerate(self.slots):
+            height = len(self.slots) - i + 2 + above + count
+            if slot == "v":
+                asm.op("COPY", height)
+            elif slot == "h" and i != states[-1]:
+                # What one handler handled is what the next inner one saved.
+                asm.op("COPY", height - (next(s for s in states if s > i) - i))
+            elif slot == "h":
+                # Push the current exception state, and restore it from a copy.
+                asm.op("LOAD_CONST", asm.none())
+                asm.ops(("PUSH_EXC_INFO", 0), ("POP_TOP", 0), ("COPY", 1), ("POP_EXCEPT", 0))
+            else:
+                continue
+            count += 1
+        return count
+
+    def _leave(self) -> None:
+        """Clear the stack under the one value on its top."""
+        for slot in reversed(self.slots):
+            self.asm.op("SWAP", 2)
+            if slot == "n":
+                # No instruction pops NULL but this one, which leaves the variable unbound.
+                self.asm.op("STORE_FAST", self.scratch)
+            else:
+                self.asm.op("POP_TOP" if slot == "v" else "POP_EXCEPT")
+
+
+def fix_traceback(asm: Assembler) -> None:
+    """Call fix with the exception on top of the stack."""
+    asm.ops(version.global_function(asm.name(names.FIX)), ("COPY", 3), *version.call(1), ("POP_TOP", 0))
+
+
+def fix_callee(asm: Assembler) -> None:
+    """Call fix with the exception on top of the stack, but keep this frame's entry of the traceback.
+
+    fix drops the entry of the frame that calls it, which for a stub is a frame
+    that shouldn't show. Here the frame is the caller of an inlined function.
+    """
+    traceback, rest = asm.name("__traceback__"), asm.name("tb_next")
+    asm.ops(("COPY", 1), ("LOAD_ATTR", traceback))
+    asm.ops(version.global_function(asm.name(names.FIX)), ("COPY", 4), *version.call(1), ("POP_TOP", 0))
+    asm.ops(("COPY", 2), ("LOAD_ATTR", traceback), ("COPY", 2), ("STORE_ATTR", rest))  # entry.tb_next = what is left
+    asm.ops(("COPY", 2), ("STORE_ATTR", traceback))  # exception.__traceback__ = entry

@@ -1,0 +1,240 @@
+"""Binding: one slow evaluation of a variant's guard data on real arguments, which fills its function's cells.
+
+No name is resolved beyond those that guards and recipes hold, and no dummy
+tensor is made: classes, code objects and tensor guards come from the live
+objects, after their data was found to hold. Must not import the tracer,
+rewrite's bytecode rooms, sympy or torch._dynamo.
+"""
+
+from __future__ import annotations
+
+import itertools
+import marshal
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from aotdyn.guards import constants, fast, naming, shapes, tensors
+from aotdyn.guards.globalstate import FACTS, state_guard
+from aotdyn.guards.kinds import KINDS
+from aotdyn.guards.pure import PURE
+from aotdyn.guards.sources import Env, class_attribute, decode_sources, dict_key, raw_getter
+from aotdyn.runtime.helpers import HELPERS
+from aotdyn.runtime.variant import Recipe, Variant
+
+
+class BindingMiss(Exception):
+    """A variant doesn't fit these arguments: the guard's index (-1: none in particular), and a sentence."""
+
+    def __init__(self, guard: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.guard = guard
+        self.sentence = sentence
+
+
+class Host(NamedTuple):
+    """What binding asks of the entry that it binds for."""
+
+    graph: Callable[[list[Any]], Callable[..., Any]]
+    "the compiled graph, given this call's inputs"
+    continuation: Callable[[int], Any]
+    "the continuation object of a resume point"
+    code: Callable[[], types.CodeType]
+    "the entry's original code"
+    lowering: Callable[[Variant], tuple[types.CodeType, list[Recipe]]]
+    "code and pool of a variant that holds none"
+
+
+class Bound(NamedTuple):
+    """A variant's function, bound; and the counter of its graph's calls."""
+
+    function: types.FunctionType
+    calls: itertools.count
+
+
+def bind(
+    variant: Variant,
+    args: Sequence[Any],
+    globals: dict[str, Any],
+    host: Host,
+    next: Callable[..., Any],
+) -> Bound:
+    """The function of a variant whose guards hold for `args`; where they fail, it gives way to `next`.
+
+    Args:
+        args: a call's arguments, as the dispatcher was given them.
+        globals: globals of the entry's frame.
+
+    Raises:
+        BindingMiss: a guard fails, or an object that the variant names can't be found.
+    """
+    env = environment(variant, args, globals)
+    _verify(variant, env)
+    code, recipes = (marshal.loads(variant.code), variant.pool) if variant.code else host.lowering(variant)
+    filler = _Filler(variant, env, host)
+    pool: dict[str, Any] = {"__builtins__": {}, "__name__": variant.spec.module, "knext": next}
+    for i, recipe in enumerate(recipes):
+        pool[f"k{i}"] = filler.fill(recipe)
+    return Bound(types.FunctionType(code, pool), filler.calls)
+
+
+def environment(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> Env:
+    """What a variant's sources are read from in one call."""
+    try:
+        sources = decode_sources(variant.sources)
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
+        raise BindingMiss(-1, f"sources can't be read here: {error}") from error
+    return Env(args, globals, variant.locals, sources)
+
+
+def explain_miss(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> list[str]:
+    """A sentence for each guard that doesn't hold for `args`; empty where all hold."""
+    try:
+        env = environment(variant, args, globals)
+    except BindingMiss as miss:
+        return [miss.sentence]
+    found = (_failure(variant, i, env) for i in range(len(variant.guards)))
+    return [sentence for sentence in found if sentence is not None]
+
+
+def _verify(variant: Variant, env: Env) -> None:
+    for i in range(len(variant.guards)):
+        sentence = _failure(variant, i, env)
+        if sentence is not None:
+            raise BindingMiss(i, sentence)
+
+
+def _failure(variant: Variant, i: int, env: Env) -> str | None:
+    """Why guard i doesn't hold; None where it holds. What can't be evaluated doesn't hold."""
+    guard = variant.guards[i]
+    source = env.sources[guard.source] if guard.source >= 0 else None
+    text = str(source) if source is not None else "global state"
+    try:
+        kind = KINDS[guard.kind]
+        obj = env.read(source) if source is not None else None
+        return None if kind.check(obj, guard.expected, env) else kind.describe(text, guard.expected, obj, env)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as error:
+        return f"`{text}` can't be checked for {guard.kind}: {type(error).__name__}: {error}"
+
+
+class _Filler:
+    """Fills cells of one variant's pool; `fill_<op>` says how each recipe is followed."""
+
+    def __init__(self, variant: Variant, env: Env, host: Host) -> None:
+        self.variant = variant
+        self.env = env
+        self.host = host
+        self.calls = itertools.count()
+
+    def fill(self, recipe: Recipe) -> Any:
+        """The object for one cell."""
+        try:
+            fill = getattr(self, f"fill_{recipe.op}")
+        except AttributeError:
+            raise BindingMiss(-1, f"unknown recipe {recipe.op!r}") from None
+        return fill(*recipe.args)
+
+    def read(self, source: int) -> Any:
+        """The live object at a source."""
+        return self.env.read(self.env.sources[source])
+
+    def fill_object(self, module: str, qualname: str) -> Any:
+        return self._find(naming.find, module, qualname)
+
+    def fill_const(self, data: Any) -> Any:
+        return self._find(constants.decode, data)
+
+    def fill_globals(self, module: str) -> Any:
+        return vars(self._find(naming.find, module, "")) if module else self.env.globals
+
+    def fill_modules(self) -> Any:
+        return sys.modules
+
+    def fill_live(self, source: int) -> Any:
+        return self.read(source)
+
+    def fill_live_type(self, source: int) -> Any:
+        return type(self.read(source))
+
+    def fill_live_code(self, source: int) -> Any:
+        return self.read(source).__code__
+
+    def fill_live_mro(self, source: int) -> Any:
+        return self.read(source).__mro__
+
+    def fill_raw_getter(self, source: int) -> Any:
+        return raw_getter(self.read(source))
+
+    def fill_raw_len(self, source: int) -> Any:
+        return fast.raw_len(self.read(source))
+
+    def fill_contains(self, source: int) -> Any:
+        return fast.contains(self.read(source))
+
+    def fill_keys_getter(self, source: int) -> Any:
+        return fast.keys_getter(self.read(source))
+
+    def fill_relation(self, name: str) -> Any:
+        return shapes.FUNCTIONS[name]
+
+    def fill_pure(self, name: str) -> Any:
+        return PURE[name].function
+
+    def fill_fact(self, name: str) -> Any:
+        return FACTS[name].read
+
+    def fill_state(self) -> Any:
+        return state_guard()
+
+    def fill_foreign(self) -> Any:
+        from aotdyn.runtime.dispatch import foreign_tracer
+
+        return foreign_tracer
+
+    def fill_helper(self, name: str) -> Any:
+        return SOURCE_HELPERS.get(name) or self._find(HELPERS.__getitem__, name)
+
+    def fill_local(self, i: int) -> Any:
+        return self.env.locals[i]
+
+    def fill_tensors(self, *guards: int) -> Any:
+        rows = [self.variant.guards[i] for i in guards]
+        live = [self.read(row.source) for row in rows]
+        check = tensors.batch(live, [row.expected for row in rows]).check
+        if not check(*live):
+            names = ", ".join(f"`{self.env.sources[row.source]}`" for row in rows)
+            raise BindingMiss(guards[0], f"one tensor is given twice, or under other modes, among {names}")
+        return check
+
+    def fill_code(self, source: int, path: list[int]) -> Any:
+        if source < 0:
+            code = self.host.code()
+        else:
+            from aotdyn.rewrite.originals import original
+
+            code = original(self.read(source).__code__)
+        for i in path:
+            code = code.co_consts[i]
+        return code
+
+    def fill_count(self) -> Any:
+        return self.calls.__next__
+
+    def fill_graph(self) -> Any:
+        return self.host.graph([self.read(source) for source in self.variant.inputs])
+
+    def fill_continuation(self, point: int) -> Any:
+        return self.host.continuation(point)
+
+    def _find(self, find: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return find(*args)
+        except (LookupError, AttributeError) as error:
+            raise BindingMiss(-1, f"{'.'.join(map(str, args))} isn't there: {error}") from error
+
+
+SOURCE_HELPERS: dict[str, Callable[..., Any]] = {"class_attribute": class_attribute, "dict_key": dict_key}
+"""Helpers that reads of sources call."""

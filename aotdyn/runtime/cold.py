@@ -1,0 +1,231 @@
+"""The door from the runtime to what a warm call doesn't need: store, tracer, backends, continuations.
+
+Everything behind it is imported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import marshal
+import sys
+import threading
+import types
+from typing import TYPE_CHECKING, Any
+
+from aotdyn import config, errors
+from aotdyn.report import events, notice
+from aotdyn.runtime import dispatch
+from aotdyn.runtime.continuation import Continuation
+from aotdyn.runtime.extent import HOOK, Extent
+
+if TYPE_CHECKING:
+    from aotdyn.runtime.entry import Entry
+    from aotdyn.runtime.variant import FrameSpec, ResumePoint, Variant
+    from aotdyn.store.store import Store
+
+log = logging.getLogger("aotdyn")
+
+_stores: dict[tuple[str, bool, str], Store] = {}
+_graphs: dict[str, Any] = {}
+"Graphs traced by this process, by key."
+_continuations: dict[tuple[str, str], Continuation] = {}
+_entries: dict[str, Entry] = {}
+"Dispatcher name to entry, for as long as the process lives."
+_lock = threading.RLock()
+
+
+def store() -> Store:
+    """The store that the options name."""
+    from aotdyn.store import environment
+    from aotdyn.store.store import Store
+
+    options = config.current()
+    key = (options.cache_dir, options.cache, options.tracing_key())
+    found = _stores.get(key)
+    if found is None:
+        root = environment.default_dir() if options.cache else None
+        try:
+            found = Store(root, options, trust=options.cache_trust)
+        except errors.CacheError as error:
+            log.warning("%s; nothing is cached", error)
+            if options.strict:
+                raise
+            found = Store(None, options)
+        _stores[key] = found
+    return found
+
+
+def forget() -> None:
+    """Drop what is in memory: entries lose their variants, graphs and continuations are gone."""
+    from aotdyn.runtime.entry import entries
+
+    with _lock:
+        for entry in list(entries):
+            entry.forget()
+        _graphs.clear()
+        _continuations.clear()
+
+
+def load(entry: Entry) -> list[Variant]:
+    """The variants that the store holds for an entry."""
+    if forgotten():
+        return []
+    with events.phase("load"):
+        found = store().load(entry.spec)
+    events.count("variants_loaded", len(found))
+    return found
+
+
+_forgotten = False
+
+
+def forgotten() -> bool:
+    """Whether `reset()` was called: the store is left alone until the process ends."""
+    return _forgotten
+
+
+def leave_store() -> None:
+    """From now on nothing is read from or written to the store."""
+    global _forgotten
+    _forgotten = True
+
+
+def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
+    """Trace a call; None where that failed (and the failure was told)."""
+    from aotdyn.graph import data
+    from aotdyn.store import records
+    from aotdyn.trace.api import trace as trace_frame
+
+    spec = entry.spec
+    with events.phase("trace"), notice.waiting(spec.qualname):
+        traced = trace_frame(spec, entry.code(), entry.globals, args, config.current(), entry.extent.fullgraph)
+    variant = traced.variant
+    events.count("traced")
+    events.count("tensor_calls_captured", variant.operations)
+    events.count("tensor_calls_eager", variant.eager_operations)
+    for each in variant.breaks:
+        events.graph_break(each.function, each.file, each.line, each.reason)
+        log.debug("graph break in %s at %s:%s: %s", each.function, each.file, each.line, each.reason)
+    if variant.leave:
+        events.left_alone(spec.qualname, variant.leave)
+    if traced.graph is not None:
+        variant.graph = data.key(traced.graph)
+        _graphs[variant.graph] = traced.graph
+        try:
+            data.encode(traced.graph)
+        except data.NotDurable as error:
+            variant.process_local.append(str(error))
+    for fact in variant.process_local:
+        events.process_local(spec.qualname, fact)
+    if not variant.process_local:
+        variant = records.decode(records.encode(variant))  # what a later process will read
+    return variant
+
+
+def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
+    """The compiled graph of a variant, for inputs like these."""
+    from aotdyn.backends import registry
+    from aotdyn.graph import data
+    from aotdyn.runtime.binding import BindingMiss
+
+    key = variant.graph
+    assert key is not None
+    known = _graphs.get(key)
+    fresh = known is not None
+    if known is None:
+        found = store().graph(key)
+        if found is None:
+            raise BindingMiss(-1, f"graph {key} is not in the store")
+        known = data.decode_program(found)
+    extent = entry.extent
+    with events.phase("compile" if fresh else "load"):
+        return registry.compile(known, inputs, extent.backend or config.current().backend, extent.backend_options, store(), key, fresh=fresh)
+
+
+def continuation(entry: Entry, point: ResumePoint) -> Continuation:
+    """The continuation of a resume point, with entries for what follows it."""
+    from aotdyn.rewrite import originals
+    from aotdyn.rewrite.points import dispatcher_name, retarget
+
+    extent: Extent = entry.extent
+    with _lock:
+        found = _continuations.get((point.name, extent.number))
+        if found is not None:
+            return found
+        globals = entry.globals if point.globals < 0 else vars(sys.modules[point.frame.module])
+        code = marshal.loads(point.code)
+        origin = _Origin(point.origin)
+        names = {}
+        for spec in point.exits:
+            name = dispatcher_name(spec, extent.number)
+            names[dispatcher_name(spec)] = name
+            make_entry(name, spec, extent, globals, origin)
+        if extent.number:
+            code = retarget(code, names)
+        found = Continuation(point.name, code, globals, point.frame)
+        if not extent.number and found.made is not None:
+            globals.setdefault(point.name, found.made)
+        _continuations[point.name, extent.number] = found
+    del originals
+    return found
+
+
+class _Origin:
+    """The original code of a continuation, unmarshalled when it is asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.code: types.CodeType | None = None
+
+    def __call__(self) -> types.CodeType:
+        if self.code is None:
+            self.code = marshal.loads(self.data)
+        return self.code
+
+
+def make_entry(name: str, spec: FrameSpec, extent: Extent, globals: dict[str, Any], code: Any) -> Entry:
+    """The entry behind a dispatcher, made and installed where it isn't yet."""
+    from aotdyn.runtime.entry import Entry
+
+    with _lock:
+        found = _entries.get(name)
+        if found is None:
+            found = _entries[name] = Entry(name, spec, extent, globals, code)
+            found.install()
+        return found
+
+
+def install_stub(name: str, spec: FrameSpec, globals: Any) -> None:
+    """A dispatcher for a stub of the hook; the entry behind it is made at the first call."""
+    from aotdyn.rewrite import originals
+
+    def first(*args: Any) -> Any:
+        entry = make_entry(name, spec, HOOK, globals(), lambda: originals.by_name(name))
+        dispatch.install(name, entry.dispatcher)
+        return entry.dispatcher(*args)
+
+    dispatch.install_runtime()
+    dispatch.install(name, first)
+
+
+def save(entry: Entry, variant: Variant) -> None:
+    """Keep a variant and its graph."""
+    from aotdyn.graph import data
+
+    if forgotten():
+        return
+    with events.phase("store"):
+        kept = store()
+        if variant.graph is not None and not kept.save_graph(variant.graph, data.encode(_graphs[variant.graph])):
+            return
+        if kept.save(variant):
+            events.count("variants_stored")
+
+
+def failed(entry: Entry, error: Exception) -> None:
+    """A failure of our own: raised under strict, else one warning, and the original code runs."""
+    if config.current().strict:
+        raise error
+    log.warning("%s isn't compiled: %s: %s", entry.spec.qualname, type(error).__name__, error)
+    log.debug("the failure", exc_info=error)
+    events.left_alone(entry.spec.qualname, f"{type(error).__name__}: {error}")

@@ -1,0 +1,120 @@
+"""What stubs name in `builtins`: dispatchers, the trampoline of continuations, the repair of tracebacks."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._C import _functorch
+
+from aotdyn.runtime.variant import FrameSpec
+
+ENTER = "__aotdyn_enter"
+FIX = "__aotdyn_fix"
+PENDING = "__aotdyn_pending"
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Pending(tuple):
+    """`(state, continuation)` that a continuation function answers where it breaks again; only `enter` sees it."""
+
+    __slots__ = ()
+
+    def __new__(cls, state: tuple[Any, ...], k: Any) -> Pending:
+        return tuple.__new__(cls, (state, k))
+
+
+def enter(state: tuple[Any, ...], k: Any) -> Any:
+    """Runs continuations from `k` on until the frame returns, in a loop: they don't nest, whatever breaks again."""
+    hand = [state]
+    del state
+    while True:
+        # The state is handed on and not kept: a frame of ours must not hold the program's objects.
+        result = k.function(hand.pop())
+        if type(result) is not Pending:
+            return result
+        state, k = result
+        hand.append(state)
+        del state, result
+
+
+class GiveWay(Exception):
+    """Raised by a graph that failed on its data and has changed nothing: the original body runs and raises natively."""
+
+
+def fix(exc: BaseException) -> BaseException:
+    """Drops aotdyn's frames, generated ones included, from the traceback of `exc`, and gives `exc` back.
+
+    The entry of the frame that calls `fix` goes as well where that frame had
+    entered continuations: what happened in it shows in theirs.
+    """
+    caller = sys._getframe(1)
+    kept: list[types.TracebackType] = []
+    entry = exc.__traceback__
+    entered = False
+    while entry is not None:
+        if _ours(entry):
+            entered = entered or entry.tb_frame.f_code is enter.__code__
+            if entered and kept and kept[-1].tb_frame is caller:
+                kept.pop()
+        else:
+            entered = False
+            kept.append(entry)
+        entry = entry.tb_next
+    chain: types.TracebackType | None = None
+    for entry in reversed(kept):
+        entry.tb_next = chain
+        chain = entry
+    exc.__traceback__ = chain
+    return exc
+
+
+def _ours(entry: types.TracebackType) -> bool:
+    return entry.tb_frame.f_code.co_filename.startswith(PACKAGE) or "knext" in entry.tb_frame.f_globals
+
+
+def foreign_tracer() -> bool:
+    """Whether another tracer, or a mode that must see every operation, is at work: stubs then step aside."""
+    return bool(
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state() is not None
+        or _functorch.peek_interpreter_stack() is not None
+        or torch.compiler.is_exporting()
+        or torch._jit_internal.is_scripting()
+        or _fx_tracing()
+    )
+
+
+def _fx_tracing() -> bool:
+    fx = sys.modules.get("torch.fx._symbolic_trace")
+    return fx is not None and bool(fx._is_fx_tracing_flag)
+
+
+def install(name: str, dispatcher: Callable[..., Any]) -> None:
+    """Makes `dispatcher` what stubs that name it call from now on."""
+    setattr(builtins, name, dispatcher)
+
+
+def uninstall(name: str) -> None:
+    """Takes a dispatcher away: its stubs run their bodies."""
+    if hasattr(builtins, name):
+        delattr(builtins, name)
+
+
+def install_stub(name: str, spec: FrameSpec, globals: Callable[[], dict[str, Any]]) -> None:
+    """A dispatcher for a stub whose entry is made at the first call; `globals` gives its module's dict then."""
+    from aotdyn.runtime import cold
+
+    cold.install_stub(name, spec, globals)
+
+
+def install_runtime() -> None:
+    """Installs what stubs and continuations name: trampoline, `Pending`, repair of tracebacks."""
+    install(ENTER, enter)
+    install(FIX, fix)
+    install(PENDING, Pending)

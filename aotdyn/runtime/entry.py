@@ -1,0 +1,297 @@
+"""Entry: the variants of one function (or of what follows one break), and what happens when none fits.
+
+The dispatcher that a stub calls is the generated function of the variant used
+last. Where its guards fail it calls `others`, which tries the rest; where all
+fail, `miss` loads, binds again or traces, and always ends in an answer by the
+dispatch protocol: None lets the original body run.
+"""
+
+from __future__ import annotations
+
+import marshal
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from aotdyn import config, errors
+from aotdyn.report import events
+from aotdyn.runtime import binding, dispatch
+from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
+
+MISS = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
+"""What a variant's function answers `others` where its guards fail."""
+
+entries: weakref.WeakSet[Entry] = weakref.WeakSet()
+"""All entries of the process, for statistics."""
+
+
+class Tracing(threading.local):
+    """Whether this thread is in the tracer or a backend: every stub answers None then."""
+
+    active = False
+
+
+tracing = Tracing()
+
+
+def _answer_miss(*args: Any) -> Any:
+    return MISS
+
+
+class Line:
+    """A bound variant in two forms that share their cells: `head` goes on to `others`, `probe` answers MISS."""
+
+    __slots__ = ("_read", "calls", "head", "probe", "variant")
+
+    def __init__(self, variant: Variant, bound: binding.Bound, others: Callable[..., Any]) -> None:
+        self.variant = variant
+        self.probe = bound.function
+        self.head = types.FunctionType(bound.function.__code__, {**bound.function.__globals__, "knext": others})
+        self.calls = bound.calls
+        self._read = 0
+
+    def graph_calls(self) -> int:
+        """How often the variant's graph has run. Reading the counter moves it, which is made up for."""
+        count = next(self.calls) - self._read
+        self._read += 1
+        return count
+
+
+class Entry:
+    """One dispatcher: its variants in the order of use, its counters.
+
+    Args:
+        name: the dispatcher's name in builtins.
+        spec: where the frame starts and what the dispatcher is handed.
+        extent: what `cold` needs to know of the compilation (backend, options); opaque here.
+        globals: globals of the frame.
+        code: gives the original code.
+        publish: called with the function that is to be the dispatcher from then on; installs it by default.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: FrameSpec,
+        extent: Any,
+        globals: dict[str, Any],
+        code: Callable[[], types.CodeType],
+        publish: Callable[[Callable[..., Any]], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.spec = spec
+        self.extent = extent
+        self.globals = globals
+        self.code = code
+        self.variants: list[Variant] = []
+        self.lines: list[Line] = []
+        self.misses = 0
+        self.retired_calls = 0
+        self.closed = False
+        "the recompile limit has been met"
+        self.loaded = False
+        self._unfit: set[int] = set()
+        "variants (by id) whose fast guards failed although their data held"
+        self._last: Line | None = None
+        self._lock = threading.Lock()
+        self._publish = publish or (lambda dispatcher: dispatch.install(name, dispatcher))
+        entries.add(self)
+
+    @property
+    def dispatcher(self) -> Callable[..., Any]:
+        """What the stub calls now."""
+        return self.lines[0].head if self.lines else self.miss
+
+    def install(self) -> None:
+        """Makes the dispatcher known to stubs."""
+        self._publish(self.dispatcher)
+
+    def forget(self) -> None:
+        """Drops all variants; the next call starts anew."""
+        with self._lock:
+            self.retired_calls = self.graph_calls()
+            self.variants, self.lines, self._unfit, self._last = [], [], set(), None
+            self.closed = self.loaded = False
+            self.misses = 0
+            self.install()
+
+    def graph_calls(self) -> int:
+        """How many calls graphs have served."""
+        return self.retired_calls + sum(line.graph_calls() for line in self.lines)
+
+    def others(self, *args: Any) -> Any:
+        """Tries the variants behind the first; one that serves two calls in a row moves to the front."""
+        for line in self.lines[1:]:
+            answer = line.probe(*args)
+            if answer is not MISS:
+                if self._last is line:
+                    self._promote(line)
+                self._last = line
+                return answer
+        return self.miss(*args)
+
+    def miss(self, *args: Any) -> Any:
+        """No bound variant fits: finds or makes one, and runs it; None where the original body is to run."""
+        if tracing.active or dispatch.foreign_tracer() or _traced_by_debugger(self.spec):
+            return None
+        if not self._lock.acquire(blocking=False):
+            return None  # another thread traces, or this one met the function again while it does
+        try:
+            line = self._find(args)
+        finally:
+            self._lock.release()
+        if line is None:
+            return None
+        answer = line.probe(*args)
+        if answer is not MISS:
+            return answer
+        self._retire(line)
+        return None
+
+    def explain(self, args: tuple[Any, ...]) -> list[str]:
+        """Why no variant fits: the first guard that fails of each."""
+        failed = (binding.explain_miss(variant, args, self.globals) for variant in self.variants)
+        return [sentences[0] for sentences in failed if sentences]
+
+    # Finding a variant.
+
+    def _find(self, args: tuple[Any, ...]) -> Line | None:
+        from aotdyn.runtime import cold
+
+        self.misses += 1
+        if self.closed and self.misses & (self.misses - 1):
+            return None  # past the limit, arms are tried again ever more rarely
+        if not self.loaded:
+            self.loaded = True
+            self.variants.extend(cold.load(self))
+        tracing.active = True
+        try:
+            known = self._rebind(args)
+            if known is not None:
+                return known
+            if self._at_limit(args):
+                return None
+            variant = self._trace(args)
+            return None if variant is None else self._bind(variant, args)
+        except errors.AotdynError:
+            raise
+        except (RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            cold.failed(self, error)
+            return None
+        finally:
+            tracing.active = False
+
+    def _rebind(self, args: tuple[Any, ...]) -> Line | None:
+        """Binds the first known variant whose data holds: one from the store, or one whose objects were replaced."""
+        for variant in self.variants:
+            if id(variant) not in self._unfit:
+                try:
+                    return self._bind(variant, args)
+                except binding.BindingMiss:
+                    continue
+        return None
+
+    def _bind(self, variant: Variant, args: tuple[Any, ...]) -> Line:
+        from aotdyn.runtime import cold
+
+        host = binding.Host(
+            graph=lambda inputs: cold.graph(self, variant, inputs),
+            continuation=lambda point: cold.continuation(self, variant.resumes[point]),
+            code=self.code,
+            lowering=self._lower,
+        )
+        line = Line(variant, binding.bind(variant, args, self.globals, host, _answer_miss), self.others)
+        for old in self.lines:
+            if old.variant is variant:
+                self.retired_calls += old.graph_calls()
+        self.lines = [line, *(old for old in self.lines if old.variant is not variant)]
+        self._last = line
+        self.install()
+        return line
+
+    def _trace(self, args: tuple[Any, ...]) -> Variant | None:
+        from aotdyn.runtime import cold
+
+        if self.variants:
+            reasons = self.explain(args) or ["no variant fits"]
+            events.recompile(self.spec.qualname, reasons[0])
+            if config.current().error_on_recompile:
+                raise errors.RecompileLimitError(f"{self.spec.qualname} would be compiled again: {'; '.join(reasons)}")
+        variant = cold.trace(self, args)
+        if variant is None:
+            return None
+        self._lower(variant)
+        self.variants.append(variant)
+        if not variant.process_local:
+            cold.save(self, variant)
+        return variant
+
+    def _lower(self, variant: Variant) -> tuple[types.CodeType, list[Recipe]]:
+        from aotdyn.rewrite import lower
+
+        code = self.code()
+        lowered = lower.lower(variant, code.co_name, code.co_filename, code.co_firstlineno)
+        compiled = lower.compile_lowered(lowered)
+        variant.code, variant.pool = marshal.dumps(compiled), lowered.pool
+        return compiled, lowered.pool
+
+    def _at_limit(self, args: tuple[Any, ...]) -> bool:
+        options = config.current()
+        if sum(1 for variant in self.variants if id(variant) not in self._unfit) < options.recompile_limit:
+            return False
+        if not self.closed:
+            self.closed = True
+            reasons = "; ".join(self.explain(args)) or "no guard fails by its data"
+            text = f"{self.spec.qualname} has {len(self.variants)} variants (recompile_limit): {reasons}"
+            if options.fail_on_recompile_limit_hit:
+                raise errors.RecompileLimitError(text)
+            _logger().warning("%s; other calls run as plain Python", text)
+            events.left_alone(self.spec.qualname, text)
+        return True
+
+    def _promote(self, line: Line) -> None:
+        self.lines = [line, *(other for other in self.lines if other is not line)]
+        self.install()
+
+    def _retire(self, line: Line) -> None:
+        """Its data held and its fast guards failed at once: a fault of ours, so the variant is given up."""
+        self._unfit.add(id(line.variant))
+        self.retired_calls += line.graph_calls()
+        self.lines = [other for other in self.lines if other is not line]
+        self.install()
+        text = f"guards of a variant of {self.spec.qualname} fail on the very call that they were bound for"
+        if config.current().strict:
+            raise errors.AotdynError(text)
+        _logger().warning("%s; it runs as plain Python", text)
+
+
+def _logger() -> Any:
+    import logging
+
+    return logging.getLogger("aotdyn")
+
+
+def _traced_by_debugger(spec: FrameSpec) -> bool:
+    """Whether a trace function is set. Under `strict` that fails, unless it is coverage's."""
+    tracer = sys.gettrace()
+    if tracer is None:
+        return False
+    module = getattr(tracer, "__module__", None) or type(tracer).__module__
+    if config.current().strict and not str(module).startswith("coverage"):
+        raise errors.AotdynError(
+            f"{spec.qualname} can't be served under the trace function {tracer!r}",
+            hint="unset AOTDYN_STRICT where a debugger or profiler is at work",
+        )
+    return True
+
+
+def _counts() -> dict[str, int]:
+    return {"graph_calls": sum(entry.graph_calls() for entry in list(entries))}
+
+
+events.add_source(_counts)

@@ -1,0 +1,32 @@
+"""Extents: with which backend and options what is stubbed compiles.
+
+The hook is the extent that is always on; each `compile()` has one of its own,
+and its dispatchers are told apart by its number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+_numbers = itertools.count(1)
+
+
+@dataclass(eq=False)
+class Extent:
+    """`number` is "" for the hook, else distinct in this process. `backend` None is the configured default."""
+
+    backend: Any = None
+    backend_options: dict[str, Any] = field(default_factory=dict)
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    number: str = ""
+
+    @classmethod
+    def new(cls, **options: Any) -> Extent:
+        """The extent of one `compile()`."""
+        return cls(number=str(next(_numbers)), **options)
+
+
+HOOK = Extent()

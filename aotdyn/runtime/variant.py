@@ -1,0 +1,139 @@
+"""What tracing makes, storing keeps and binding reads: one variant of one frame, as data.
+
+Everything here decodes by schema from MessagePack and refers to live objects
+only through sources, so that it means the same in every process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class FrameSpec(msgspec.Struct, frozen=True):
+    """Where a frame starts, and what its dispatcher is handed.
+
+    `offset` is the byte offset of the first instruction to run in the original
+    code (0: the function's start). The dispatcher's arguments are the values
+    of `params`, the values of the `v` slots of `stack`, and the cells named by
+    `cells` (cellvars, then freevars). At the start of a function `params` are
+    its parameters in `co_varnames` order; a parameter that is a cell is handed
+    by value there, and its cell comes in `cells` as well.
+    """
+
+    module: str
+    qualname: str
+    digest: str
+    offset: int = 0
+    params: tuple[str, ...] = ()
+    stack: str = ""
+    cells: tuple[str, ...] = ()
+
+    @property
+    def arity(self) -> int:
+        """Number of arguments of the dispatcher."""
+        return len(self.params) + self.stack.count("v") + len(self.cells)
+
+
+class ResumePoint(msgspec.Struct, frozen=True):
+    """How a frame goes on behind a break.
+
+    `frame` describes the state before the broken operation, whose
+    instructions span `frame.offset` to `end`; `exits` describes what follows
+    it. With `inner`, the operation is a CALL whose callee is the next inner
+    frame's continuation: callee and arguments aren't on the stack any more,
+    and the state holds the inner `(state, continuation)` instead.
+    """
+
+    name: str
+    frame: FrameSpec
+    end: int
+    inner: bool
+    exits: tuple[FrameSpec, ...]
+    code: bytes = b""
+    "marshalled code of the continuation function"
+    origin: bytes = b""
+    "marshalled original code, for tracing what follows when no variant fits"
+    globals: int = -1
+    "index of the source that reaches the frame's globals; -1: the entry's own"
+
+
+class SourceData(msgspec.Struct, frozen=True, array_like=True):
+    """One row of a variant's source table: a step from `base` (an earlier row's index, -1 for a root)."""
+
+    kind: str
+    base: int = -1
+    key: Any = None
+
+
+class GuardData(msgspec.Struct, frozen=True, array_like=True):
+    """A fact: `kind` of guards.kinds holds of the object at `source`, with `expected` as data."""
+
+    source: int
+    kind: str
+    expected: Any = None
+
+
+class Instruction(msgspec.Struct, frozen=True, array_like=True):
+    """One step of an epilogue: see docs/design/epilogue.md for the set.
+
+    `dest` is the register written, -1 where none is. `args` holds registers,
+    names and encoded constants, as the operation says.
+    """
+
+    op: str
+    dest: int = -1
+    args: tuple[Any, ...] = ()
+
+
+class Recipe(msgspec.Struct, frozen=True, array_like=True):
+    """How binding fills one cell of the generated code's pool: an operation of runtime.binding and its data."""
+
+    op: str
+    args: tuple[Any, ...] = ()
+
+
+class Inlined(msgspec.Struct, frozen=True, array_like=True):
+    """A function whose code the trace went through."""
+
+    module: str
+    qualname: str
+    digest: str
+
+
+class BreakInfo(msgspec.Struct, frozen=True):
+    """Why a graph ended, for reports."""
+
+    function: str
+    file: str
+    line: int
+    reason: str
+    hint: str = ""
+
+
+class Variant(msgspec.Struct):
+    """One captured path through one frame: guards, graph, epilogue."""
+
+    spec: FrameSpec
+    sources: list[SourceData]
+    guards: list[GuardData]
+    inputs: list[int]
+    "source indices of the graph's inputs, in order"
+    graph: str | None
+    "key of the graph, None where no operation was captured"
+    epilogue: list[Instruction]
+    resumes: list[ResumePoint] = []
+    inlined: list[Inlined] = []
+    breaks: list[BreakInfo] = []
+    leave: str = ""
+    "reason to leave the frame to Python where these guards hold; empty: run the graph"
+    operations: int = 0
+    eager_operations: int = 0
+    code: bytes = b""
+    "marshalled code of the lowered prologue and epilogue"
+    pool: list[Recipe] = []
+    process_local: list[str] = []
+    "facts without a durable form; when there are any, the variant is never stored"
+    locals: Any = None
+    "objects behind `local` sources and recipes; None in a stored variant"

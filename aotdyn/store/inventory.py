@@ -1,0 +1,252 @@
+"""The whole cache, all environments, as `python -m aotdyn cache` lists, verifies, clears and collects it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aotdyn.runtime.variant import FrameSpec, Variant
+from aotdyn.store import disk, kernels, records
+from aotdyn.store.integrity import Damaged, Kind, check_root, unseal
+from aotdyn.store.layout import ENVIRONMENT, GRAPH, MANIFEST, MODULE, RECORD, TEMPORARY, VERSION
+
+GRACE = 3600.0
+"Seconds for which what nothing refers to, or a writer hasn't finished, is left alone."
+
+FOLDERS = {"frames": "records", "graphs": "graphs", "rewritten modules": "modules", "kernels": "kernels"}
+"What is stored, in words, and the folder that has it."
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A variant with its place on the disk."""
+
+    path: str
+    size: int
+    created: int
+    variant: Variant
+
+
+@dataclass
+class Tally:
+    """Number and size of entries."""
+
+    entries: int = 0
+    bytes: int = 0
+
+    def add(self, size: int) -> None:
+        """Count one entry."""
+        self.entries += 1
+        self.bytes += size
+
+
+@dataclass
+class Removed:
+    """What was removed, by kind in words."""
+
+    kinds: dict[str, Tally] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    "paths that could not be removed"
+
+    def remove(self, kind: str, path: str) -> None:
+        """Remove a file or directory, and account for it."""
+        size = usage(path)
+        if disk.remove(path):
+            self.kinds.setdefault(kind, Tally()).add(size)
+        else:
+            self.kept.append(path)
+
+
+class Environment:
+    """One environment's part of a cache."""
+
+    def __init__(self, path: str, trust: bool) -> None:
+        self.path = path
+        self.key = os.path.basename(path)
+        self.trust = trust
+
+    def description(self) -> dict[str, str]:
+        """What the key stands for; empty where that isn't known."""
+        try:
+            read = json.loads(Path(self.path, ENVIRONMENT).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return {str(name): str(value) for name, value in read.items()} if isinstance(read, dict) else {}
+
+    def entries(self, kind: str) -> Iterator[str]:
+        """Paths of the entries (`records`, `graphs`, `modules`, `kernels`), whole ones only."""
+        for group in _listed(f"{self.path}/{kind}"):
+            yield from _listed(group)
+
+    def variants(self, damaged: list[tuple[str, str]] | None = None) -> Iterator[Stored]:
+        """All stored variants, in the order they were stored within a frame; `damaged` takes paths and reasons."""
+        for directory in self.entries("records"):
+            found = []
+            for path in _listed(directory):
+                try:
+                    stored = self._variant(path)
+                except (Damaged, OSError) as error:
+                    if damaged is not None:
+                        damaged.append((path, str(error)))
+                    continue
+                if stored is not None:
+                    found.append(stored)
+            yield from sorted(found, key=lambda stored: (stored.created, stored.path))
+
+    def _variant(self, path: str) -> Stored | None:
+        if not path.endswith(RECORD):
+            raise Damaged("not a file of the cache")
+        data = disk.read(path, trust=self.trust, touch=False)
+        if data is None:
+            return None
+        key = os.path.basename(os.path.dirname(path))
+        opened = unseal(Kind.RECORD, f"{key}/{os.path.basename(path)}", data)
+        variant = records.decode(opened.payload)
+        if records.frame_key(variant.spec) != key:
+            raise Damaged("it is of another frame")
+        return Stored(path, len(data), opened.created, variant)
+
+    def graph(self, key: str) -> bytes | None:
+        """A stored graph; None where there is none, or none that can be believed."""
+        path = f"{self.path}/graphs/{key[:2]}/{key}{GRAPH}"
+        try:
+            data = disk.read(path, trust=self.trust, touch=False)
+            return None if data is None else bytes(unseal(Kind.GRAPH, key, data).payload)
+        except (Damaged, OSError):
+            return None
+
+    def damaged(self) -> tuple[int, list[tuple[str, str]]]:
+        """Check every file by schema and digest: how many entries are good, and the bad ones with the reason."""
+        bad: list[tuple[str, str]] = []
+        good = sum(1 for _ in self.variants(bad))
+        for folder, kind, suffix in (("graphs", Kind.GRAPH, GRAPH), ("modules", Kind.MODULE, MODULE)):
+            for path in self.entries(folder):
+                try:
+                    data = disk.read(path, trust=self.trust, touch=False)
+                    if data is not None:
+                        unseal(kind, os.path.basename(path).removesuffix(suffix), data)
+                        good += 1
+                except (Damaged, OSError) as error:
+                    bad.append((path, str(error)))
+        for path in self.entries("kernels"):
+            try:
+                good += kernels.verified(path, trust=self.trust) is not None
+            except (Damaged, OSError) as error:
+                bad.append((path, str(error)))
+        return good, bad
+
+    def collect(self, unused: float, removed: Removed) -> None:
+        """Remove what wasn't used for `unused` seconds, then what nothing refers to any more."""
+        now = time.time()
+        for path in self.entries("records"):
+            if _age(path, now) > unused:
+                removed.remove("frames", path)
+        modules: dict[str, list[str]] = {}
+        for path in self.entries("modules"):
+            modules.setdefault(os.path.basename(path).partition(".")[0], []).append(path)
+        for paths in modules.values():  # `<key>.mod` is read at each start, `<key>.o.mod` only when needed
+            if min(_age(path, now) for path in paths) > unused:
+                for path in paths:
+                    removed.remove("rewritten modules", path)
+        used = {stored.variant.graph for stored in self.variants()}
+        for path in self.entries("graphs"):
+            if os.path.basename(path).removesuffix(GRAPH) not in used and _age(path, now) > GRACE:
+                removed.remove("graphs", path)
+        for path in self.entries("kernels"):
+            # Kernels of variants that live in one process alone are referred to by nothing stored: use keeps them.
+            age, graph = _age(f"{path}/{MANIFEST}", now), self._kernel_graph(path)
+            if graph not in used and age > (2 * disk.DAY if graph else unused):
+                removed.remove("kernels", path)
+        empty = not any(next(self.entries(folder), None) for folder in FOLDERS.values())
+        if empty and _age(self.path, now) > GRACE:
+            removed.remove("environments", self.path)
+
+    def _kernel_graph(self, path: str) -> str | None:
+        """Key of the graph that a kernel was compiled from."""
+        try:
+            found = kernels.manifest(path, trust=self.trust)
+        except (Damaged, OSError):
+            return "damaged"
+        return found.graph if found else None
+
+
+class Inventory:
+    """All environments under one root.
+
+    Raises:
+        CacheError: as `Store` does.
+    """
+
+    def __init__(self, root: Path, trust: bool = False) -> None:
+        self.root = Path(os.path.realpath(root))
+        self.trust = trust
+        if not trust:
+            check_root(self.root)
+
+    def environments(self) -> list[Environment]:
+        """The environments that have something stored."""
+        return [Environment(path, self.trust) for path in _listed(f"{self.root}/{VERSION}") if os.path.isdir(path)]
+
+    def clear(self) -> Removed:
+        """Remove everything that aotdyn stored under the root, and nothing else there."""
+        removed = Removed()
+        for environment in self.environments():
+            for kind, folder in FOLDERS.items():
+                for path in environment.entries(folder):
+                    removed.remove(kind, path)
+            removed.remove("environments", environment.path)
+        base = f"{self.root}/{VERSION}"
+        if os.path.isdir(base):
+            disk.remove(base)
+        return removed
+
+    def gc(self, unused: float) -> Removed:
+        """Remove what killed writers left, what wasn't used for `unused` seconds, and what nothing refers to."""
+        removed = Removed()
+        for path in disk.leftovers(f"{self.root}/{VERSION}", GRACE):
+            removed.remove("leftovers", path)
+        for environment in self.environments():
+            environment.collect(unused, removed)
+        return removed
+
+
+def usage(path: str) -> int:
+    """Bytes of a file, or of all files below a directory."""
+    if not os.path.isdir(path):
+        try:
+            return os.lstat(path).st_size
+        except OSError:
+            return 0
+    return sum(usage(os.path.join(folder, name)) for folder, _, files in os.walk(path) for name in files)
+
+
+def readable(size: float) -> str:
+    """A size for people: `1.4 MiB`."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def frame_name(spec: FrameSpec) -> str:
+    """`module.qualname`, with the offset behind it where it isn't the function's start."""
+    return f"{spec.module}.{spec.qualname}" + (f" +{spec.offset}" if spec.offset else "")
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return [f"{directory}/{name}" for name in sorted(os.listdir(directory)) if TEMPORARY not in name]
+    except OSError:
+        return []
+
+
+def _age(path: str, now: float) -> float:
+    try:
+        return now - os.stat(path).st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,63 @@
+"""Where everything lies under a cache's root.
+
+    <root>/v1/<environment>/environment.json           what the environment's key stands for
+                            records/ab/<frame key>/<content digest>.rec    one variant a file
+                            graphs/ab/<graph key>.graph
+                            modules/ab/<module key>.mod                    what goes with it: <module key>.<any>.mod
+                            kernels/ab/<kernel key>/   MANIFEST and the kernel's files
+
+Every file is immutable: it appears whole, by one rename, and is never written
+again. An entry's variants are the files of its directory, so two writers never
+lose each other's and no reader waits. A name that holds `.tmp-` is what a
+writer is still busy with, or left behind when it was killed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+FORMAT = 1
+"Number of the record format, and of what tracing, lowering and binding mean by it: raise it when any of them changes."
+
+VERSION = "v1"
+"Directory of this layout under the root."
+
+RECORD, GRAPH, MODULE, MANIFEST = ".rec", ".graph", ".mod", "MANIFEST"
+ENVIRONMENT = "environment.json"
+TEMPORARY = ".tmp-"
+
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,199}")
+
+
+def valid_key(key: str) -> bool:
+    """Whether `key` is safe as a file's name: short, no separator, no leading dot, not a temporary's."""
+    return _KEY.fullmatch(key) is not None and TEMPORARY not in key
+
+
+class Layout:
+    """Paths of one environment under one root, as strings: a warm start opens thousands."""
+
+    def __init__(self, root: Path, environment: str) -> None:
+        self.root = root
+        self.base = f"{root}/{VERSION}/{environment}"
+
+    def records(self, key: str) -> str:
+        """Directory of the variants of the frame with this key."""
+        return f"{self.base}/records/{key[:2]}/{key}"
+
+    def graph(self, key: str) -> str:
+        """File of a graph."""
+        return f"{self.base}/graphs/{key[:2]}/{key}{GRAPH}"
+
+    def module(self, key: str) -> str:
+        """File of a rewritten module's code."""
+        return f"{self.base}/modules/{key[:2]}/{key}{MODULE}"
+
+    def kernel(self, key: str) -> str:
+        """Directory of a kernel."""
+        return f"{self.base}/kernels/{key[:2]}/{key}"
+
+    def description(self) -> str:
+        """File that says what the environment's key stands for."""
+        return f"{self.base}/{ENVIRONMENT}"

@@ -1,0 +1,252 @@
+"""The cache as the runtime sees it: whatever is wrong with the disk, a call gets a hit or a miss."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aotdyn.errors import CacheError
+from aotdyn.runtime.variant import FrameSpec, Variant
+from aotdyn.store import disk, environment, kernels, records
+from aotdyn.store.integrity import LIMIT, Damaged, Kind, Opened, check_root, seal, unseal
+from aotdyn.store.layout import RECORD, Layout, valid_key
+
+if TYPE_CHECKING:
+    from aotdyn.config import Options
+
+log = logging.getLogger("aotdyn.store")
+
+
+class Store:
+    """Variants, graphs, rewritten modules and kernels of one environment under one root.
+
+    The disk never makes a call fail: what can't be read is a miss, what can't be
+    written isn't stored. A damaged file gives one log line and is removed. The
+    first failure to write gives one warning, and ends writing for this store.
+    Safe to share between threads and over a fork.
+
+    Args:
+        root: the cache's directory, created when something is first stored; None: nothing is kept.
+        options_key: what `config.options_key` gives for the options, or the options themselves; None: all defaults.
+        readonly: never write, touch or remove anything.
+        trust: skip the checks of owners and permissions.
+
+    Raises:
+        CacheError: another user could put code into this cache (see `integrity.check_root`).
+    """
+
+    def __init__(
+        self, root: Path | None, options_key: Options | str | None = None, readonly: bool = False, trust: bool = False
+    ) -> None:
+        self.root = None if root is None else Path(os.path.realpath(root))
+        self.environment = environment.environment_key(options_key)
+        self.trust = trust
+        self._options = options_key
+        self._writes = self.root is not None and not readonly
+        self._prepared = False
+        self._warned = False
+        self._layout = Layout(self.root or Path(), self.environment)
+        if self.root is not None and not trust:
+            check_root(self.root)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.root) if self.root else None!r}, environment={self.environment!r})"
+
+    @property
+    def writable(self) -> bool:
+        """Whether something stored now would be kept, as far as is known."""
+        return self._writes
+
+    # Variants
+
+    def load(self, spec: FrameSpec) -> list[Variant]:
+        """All variants stored for a frame, in the order they were stored."""
+        if self.root is None:
+            return []
+        key = records.frame_key(spec)
+        directory = self._layout.records(key)
+        try:
+            names = os.listdir(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            self._unreadable(directory, error)
+            return []
+        found = []
+        for name in names:
+            if not name.endswith(RECORD):
+                continue
+            path = f"{directory}/{name}"
+            opened = self._read(Kind.RECORD, path, f"{key}/{name}", touch=False)
+            if opened is None:
+                continue
+            try:
+                variant = records.decode(opened.payload)
+                if variant.spec != spec:
+                    raise Damaged("it is of another frame")
+            except Damaged as error:
+                self._damaged(path, error)
+                continue
+            found.append((opened.created, name, variant))
+        if found and self._writes:
+            disk.renew(directory)
+        found.sort(key=lambda item: item[:2])
+        return [variant for _, _, variant in found]
+
+    def save(self, variant: Variant) -> bool:
+        """Store a variant; the same one stored before counts as stored. Whether the next process will find it.
+
+        A variant that rests on facts of this process alone is refused.
+
+        Raises:
+            CacheError: a field holds something that isn't data: a mistake in what made the variant.
+        """
+        if not self._writes or variant.process_local or variant.locals:
+            return False
+        try:
+            payload = records.encode(variant)
+            key, name = records.frame_key(variant.spec), records.identity(variant) + RECORD
+        except (TypeError, ValueError, OverflowError) as error:
+            where = f"{variant.spec.module}.{variant.spec.qualname}"
+            raise CacheError(f"a variant of {where} can't be stored, since it holds more than data: {error}") from error
+        return self._write(Kind.RECORD, f"{self._layout.records(key)}/{name}", f"{key}/{name}", payload)
+
+    def prune(self, spec: FrameSpec, variant: Variant) -> bool:
+        """Remove a stored variant, as one whose digests no longer hold. Whether there was one."""
+        if not self._writes:
+            return False
+        return disk.remove(f"{self._layout.records(records.frame_key(spec))}/{records.identity(variant)}{RECORD}")
+
+    # Graphs and rewritten modules
+
+    def graph(self, key: str) -> bytes | None:
+        """A stored graph, None if there is none."""
+        return self._payload(Kind.GRAPH, self._layout.graph(key), key)
+
+    def save_graph(self, key: str, data: bytes) -> bool:
+        """Store a graph under its key; store it before the variant that names it. Whether it is stored."""
+        return self._write(Kind.GRAPH, self._layout.graph(_checked(key)), key, data)
+
+    def module(self, key: str) -> bytes | None:
+        """Code of a rewritten module, None if there is none. The key holds module name and source digest."""
+        return self._payload(Kind.MODULE, self._layout.module(key), key)
+
+    def save_module(self, key: str, data: bytes) -> bool:
+        """Store the code of a rewritten module. Whether it is stored."""
+        return self._write(Kind.MODULE, self._layout.module(_checked(key)), key, data)
+
+    # Kernels
+
+    def kernel_path(self, key: str) -> Path | None:
+        """Directory of a stored kernel, every file in it verified just now; None if there is none."""
+        if self.root is None or not valid_key(key):
+            return None
+        directory = self._layout.kernel(key)
+        try:
+            found = kernels.verified(directory, trust=self.trust, touch=self._writes)
+        except Damaged as error:
+            self._damaged(directory, error)
+            return None
+        except OSError as error:
+            self._unreadable(directory, error)
+            return None
+        return None if found is None else Path(directory)
+
+    def save_kernel(self, key: str, files: Mapping[str, bytes | Path], graph: str = "") -> Path | None:
+        """Store a kernel's files, by plain name, as bytes or copied from a path; its directory, or None if it isn't.
+
+        With `graph`, the key of the graph it was compiled from, the kernel is
+        collected once no variant names that graph.
+
+        Raises:
+            ValueError, OSError: a name that can't be a file's, or a path that can't be read.
+        """
+        directory = self._layout.kernel(_checked(key))
+        contents = kernels.contents(files)
+        if not self._prepare():
+            return None
+        try:
+            kernels.save(directory, contents, graph, trust=self.trust)
+        except OSError as error:
+            self._unwritable(directory, error)
+            return None
+        return Path(directory)
+
+    # What they share
+
+    def _payload(self, kind: Kind, path: str, key: str) -> bytes | None:
+        if self.root is None or not valid_key(key):
+            return None
+        opened = self._read(kind, path, key, touch=self._writes)
+        return None if opened is None else bytes(opened.payload)
+
+    def _read(self, kind: Kind, path: str, name: str, touch: bool) -> Opened | None:
+        try:
+            data = disk.read(path, trust=self.trust, touch=touch)
+            return None if data is None else unseal(kind, name, data)
+        except Damaged as error:
+            self._damaged(path, error)
+        except OSError as error:
+            self._unreadable(path, error)
+        return None
+
+    def _write(self, kind: Kind, path: str, name: str, payload: bytes) -> bool:
+        if not self._prepare():
+            return False
+        if len(payload) > LIMIT:
+            log.warning("not stored, since %d bytes are over the limit of %d: %s", len(payload), LIMIT, path)
+            return False
+        try:
+            if not os.path.exists(path):
+                disk.write(path, seal(kind, name, payload, time.time_ns()))
+        except OSError as error:
+            self._unwritable(path, error)
+            return False
+        return True
+
+    def _prepare(self) -> bool:
+        """Make the environment's directory before the first write. Whether writing goes on."""
+        if self._prepared or not self._writes:
+            return self._writes
+        try:
+            disk.make_directory(self._layout.base)
+            if self.root is not None and not self.trust:
+                check_root(self.root)  # someone else may have made it since
+            if not os.path.exists(self._layout.description()):
+                import json
+
+                text = json.dumps(environment.describe(self._options), indent=1)
+                disk.write(self._layout.description(), text.encode())
+            disk.renew(self._layout.base)
+            self._prepared = True
+        except (OSError, CacheError) as error:
+            self._unwritable(self._layout.base, error)
+        return self._writes
+
+    def _damaged(self, path: str, error: Damaged) -> None:
+        gone = self._writes and disk.remove(path)
+        log.warning("ignored%s a damaged cache entry, %s: %s", " and removed" if gone else "", path, error)
+
+    def _unreadable(self, path: str, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("the cache at %s can't be read (%s: %s); entries that can't count as missing",
+                        self.root, os.path.relpath(path, self.root), error.strerror)  # fmt: skip
+
+    def _unwritable(self, path: str, error: Exception) -> None:
+        self._writes = False
+        if not self._warned:
+            self._warned = True
+            reason = getattr(error, "strerror", None) or str(error)
+            log.warning("the cache at %s can't be written (%s: %s); this process goes on without storing anything",
+                        self.root, os.path.relpath(path, self.root), reason)  # fmt: skip
+
+
+def _checked(key: str) -> str:
+    if not valid_key(key):
+        raise ValueError(f"{key!r} can't be a key: up to 200 letters, digits and ._@+-, not starting with a dot")
+    return key

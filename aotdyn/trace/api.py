@@ -1,0 +1,170 @@
+"""The tracer's one entry: a frame and its real arguments in, a variant and its graph out.
+
+A trace is attempted, and attempted again with a planned end where the frame
+has to break: tracing is deterministic and touches nothing real, so that the
+second attempt arrives at the same place in a clean state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from aotdyn.errors import GraphBreakError
+from aotdyn.guards.sources import Arg
+from aotdyn.runtime.variant import BreakInfo, FrameSpec, Variant
+
+from . import builtins, torch_
+from .control import Break, LeaveAlone, Raised, Unbuildable
+from .finish import broken, left_alone, returned
+from .frame import Frame
+from .tracer import MAX_DEPTH, Stop, Tracer
+from .values import NULL, SavedException, Value
+
+MAX_ATTEMPTS = 24
+
+_filled = (builtins, torch_)  # imported so that the tables of handlers are full
+
+
+@dataclass
+class Traced:
+    """What a trace gave: the variant, its graph (None without operations) and the graph's inputs as real tensors."""
+
+    variant: Variant
+    graph: Any = None
+    example_inputs: list[Any] = field(default_factory=list)
+
+
+def trace(
+    spec: FrameSpec,
+    code: types.CodeType,
+    globals: dict[str, Any],
+    args: tuple[Any, ...],
+    options: Any,
+    fullgraph: bool = False,
+) -> Traced:
+    """Trace the frame that `spec` describes, with the dispatcher's arguments `args`.
+
+    Raises:
+        GraphBreakError: `fullgraph` is set and the frame breaks.
+    """
+    with _deep_stack():
+        return _attempts(spec, code, globals, args, options, fullgraph)
+
+
+@contextlib.contextmanager
+def _deep_stack() -> Iterator[None]:
+    """Room for the tracer's own frames: several for each frame of the program."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 20 * MAX_DEPTH + limit))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _attempts(spec: FrameSpec, code: types.CodeType, globals: dict[str, Any], args: tuple[Any, ...], options: Any, fullgraph: bool) -> Traced:
+    stop_at: int | None = None
+    reason: Break | None = None
+    where: BreakInfo | None = None
+    for _ in range(MAX_ATTEMPTS):
+        t = Tracer(spec, globals, options, stop_at)
+        frame = _outermost(t, code, globals, args)
+        try:
+            with t.state.restored():
+                value = frame.run()
+            return _traced(t, returned(t, value))
+        except Stop:
+            position = t.break_position()
+            if position < t.position:
+                stop_at = position
+                continue
+            try:
+                assert where is not None and reason is not None
+                if fullgraph:
+                    raise _violated(where, reason)
+                return _traced(t, broken(t, _chain(t), where))
+            except Unbuildable as problem:
+                stop_at = _earlier(problem, stop_at)
+        except Break as found:
+            reason, where = found, _where(t, found)
+            stop_at = t.break_position()
+        except Raised as raised:
+            reason = Break(_exception_text(raised), "An exception leaves the compiled code.")
+            where = _where(t, reason, getattr(t, "raised_here", None))
+            stop_at = getattr(t, "raised_at", 1)
+        except Unbuildable as problem:
+            reason = Break(f"{problem.reason}, and it leaves the frame")
+            where = where or _where(t, reason)
+            stop_at = _earlier(problem, stop_at)
+        except LeaveAlone as verdict:
+            return _traced(t, left_alone(t, verdict.reason))
+        if stop_at is None or stop_at < 1:
+            return _traced(t, left_alone(t, str(reason) or "no place to break"))
+    return _traced(t, left_alone(t, f"no clean place to break: {reason}"))
+
+
+def _earlier(problem: Unbuildable, stop_at: int | None) -> int:
+    born = problem.value.born
+    if born <= 0 or (stop_at is not None and born >= stop_at):
+        return 0
+    return born
+
+
+def _outermost(t: Tracer, code: types.CodeType, globals: dict[str, Any], args: tuple[Any, ...]) -> Frame:
+    """The traced frame, with its parameters, stack and cells as values loaded from the arguments."""
+    spec = t.spec
+    cell_names = set(spec.cells)
+    locals: dict[str, Value] = {}
+    for i, name in enumerate(spec.params):
+        if name not in cell_names:
+            locals[name] = t.wrap(args[i], Arg(i, name))
+    i = len(spec.params)
+    stack: list[Value] = []
+    for slot, letter in enumerate(spec.stack):
+        if letter == "n":
+            stack.append(NULL)
+        elif letter == "e":
+            stack.append(SavedException(None))
+        else:
+            stack.append(t.wrap(args[i], Arg(i, f"stack[{slot}]")))
+            i += 1
+    cells = {name: t.cell(args[i + j], Arg(i + j, name)) for j, name in enumerate(spec.cells)}
+    frame = Frame(t, code, t.namespace(globals), locals, cells, None, (), None, True)
+    if spec.offset:
+        frame.start_at(spec.offset, stack)
+        for slot, letter in enumerate(spec.stack):
+            if letter == "e" and slot + 1 < len(stack):
+                t.handled = stack[slot + 1]
+    return frame
+
+
+def _chain(t: Tracer) -> list[Frame]:
+    frames: list[Frame] = []
+    frame: Any = t.frame
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.caller
+    return frames[::-1]
+
+
+def _where(t: Tracer, reason: Break, place: tuple[str, int, str] | None = None) -> BreakInfo:
+    file, line, function = place or t.here()
+    return BreakInfo(function, file, line, reason.reason, reason.hint)
+
+
+def _exception_text(raised: Raised) -> str:
+    return f"{raised.value.cls.__name__} leaves the frame"
+
+
+def _violated(where: BreakInfo, reason: Break) -> GraphBreakError:
+    hint = f" {reason.hint}" if reason.hint else ""
+    return GraphBreakError(f"{where.file}:{where.line}: graph break in {where.function}, which fullgraph=True forbids: {reason.reason}.{hint}")
+
+
+def _traced(t: Tracer, result: tuple[Variant, Any, list[Any]]) -> Traced:
+    return Traced(*result)

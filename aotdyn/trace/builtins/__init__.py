@@ -1,0 +1,30 @@
+"""What the tracer knows of Python's builtins and C-implemented standard library.
+
+Importing this package fills the tables of `trace.handlers`. Modules here know
+values and the model; none knows an opcode or a tensor operation.
+"""
+
+from __future__ import annotations
+
+from aotdyn.trace import polyfills
+
+from . import (
+    functions,
+    iterators,
+    itertools_,
+    left_to_python,
+    mappings,
+    numbers,
+    objects,
+    operators,
+    partials,
+    sequences,
+    sets,
+    strings,
+    views,
+)
+
+__all__ = [
+    "functions", "iterators", "itertools_", "left_to_python", "mappings", "numbers", "objects", "operators", "partials",
+    "polyfills", "sequences", "sets", "strings", "views",
+]  # fmt: skip

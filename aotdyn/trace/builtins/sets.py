@@ -1,0 +1,264 @@
+"""Methods and operators of set and frozenset.
+
+The order of a set isn't known while tracing where it depends on hashes that
+differ from process to process: whoever iterates asks `ordered_items`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from aotdyn.trace import model
+from aotdyn.trace.control import Break
+from aotdyn.trace.handlers import handles
+from aotdyn.trace.values import Const, SetValue, Value, force
+
+from .common import change, none, payload, receiver
+from .views import DictView, as_set
+
+
+def both(name: str) -> list[Any]:
+    """A method's descriptors in set and frozenset."""
+    return [getattr(cls, name) for cls in (set, frozenset) if hasattr(cls, name)]
+
+
+def _unique(t: Any, items: list[Value]) -> dict[Any, Value]:
+    result: dict[Any, Value] = {}
+    for item in items:
+        result.setdefault(model.native_key(t, item), item)
+    return result
+
+
+def unordered_items(t: Any, iterable: Value) -> list[Value] | None:
+    """The elements of a set in some order, for a consumer that doesn't look at it; None for what isn't a set."""
+    part = payload(iterable)
+    return list(part.items.values()) if isinstance(part, SetValue) else None
+
+
+def elements(t: Any, iterable: Value) -> dict[Any, Value]:
+    """What a set operation takes from any iterable."""
+    part = payload(iterable)
+    if isinstance(part, SetValue):
+        return part.items
+    return _unique(t, part.items(t) if isinstance(part, DictView) else model.unpack(t, iterable))
+
+
+def ordered_items(t: Any, value: SetValue) -> list[Value]:
+    """The elements in the order in which the real set gives them; Break where it can't be known.
+
+    A set of ints orders by value, table size and history: a set that was built
+    by the same insertions has the same order.
+    """
+    if len(value.items) < 2:
+        return list(value.items.values())
+    if all(type(key) is int for key in value.items) and value.source is None:
+        return [value.items[key] for key in set(value.items)]
+    raise Break("iteration over a set in an order that differs from process to process", "iterate over sorted(...)")
+
+
+@handles(set)
+def _set(t: Any, iterable: Value | None = None) -> Value:
+    return SetValue(set, {} if iterable is None else dict(elements(t, iterable)))
+
+
+@handles(frozenset)
+def _frozenset(t: Any, iterable: Value | None = None) -> Value:
+    if iterable is not None and force(iterable).cls is frozenset:
+        return force(iterable)
+    return SetValue(frozenset, {} if iterable is None else dict(elements(t, iterable)))
+
+
+@handles(set.__init__)
+def _init(t: Any, self: Value, iterable: Value | None = None) -> Value:
+    new = {} if iterable is None else dict(elements(t, iterable))
+    return _replace(t, self, new)
+
+
+def _replace(t: Any, self: Value, items: dict[Any, Value]) -> Value:
+    change(t, self)
+    receiver(self, SetValue).items = items
+    return none()
+
+
+@handles(set.add)
+def _add(t: Any, self: Value, item: Value) -> Value:
+    key = model.native_key(t, item)
+    part = receiver(self, SetValue)
+    if key not in part.items:
+        change(t, self)
+        part.items[key] = item
+    return none()
+
+
+@handles(set.discard)
+def _discard(t: Any, self: Value, item: Value) -> Value:
+    return _take_out(t, self, item, silently=True)
+
+
+@handles(set.remove)
+def _remove(t: Any, self: Value, item: Value) -> Value:
+    return _take_out(t, self, item, silently=False)
+
+
+def _take_out(t: Any, self: Value, item: Value, silently: bool) -> Value:
+    key = model.native_key(t, item)
+    part = receiver(self, SetValue)
+    if key in part.items:
+        change(t, self)
+        del part.items[key]
+        return none()
+    return none() if silently else t.raise_(KeyError, item)
+
+
+@handles(set.pop)
+def _pop(t: Any, self: Value) -> Value:
+    part = receiver(self, SetValue)
+    if not part.items:
+        return t.raise_(KeyError, "pop from an empty set")
+    if len(part.items) > 1:
+        raise Break("set.pop() takes an element that differs from process to process")
+    key, item = next(iter(part.items.items()))
+    change(t, self)
+    del part.items[key]
+    return item
+
+
+@handles(set.clear)
+def _clear(t: Any, self: Value) -> Value:
+    return _replace(t, self, {})
+
+
+@handles(*both("copy"))
+def _copy(t: Any, self: Value) -> Value:
+    part = receiver(self, SetValue)
+    return part if part.cls is frozenset else SetValue(set, dict(part.items))
+
+
+@handles(*both("__len__"))
+def _len(t: Any, self: Value) -> Value:
+    return Const(len(receiver(self, SetValue).items))
+
+
+@handles(*both("__contains__"))
+def _contains(t: Any, self: Value, item: Value) -> Value:
+    return Const(model.native_key(t, item) in receiver(self, SetValue).items)
+
+
+@handles(*both("__iter__"))
+def _iter(t: Any, self: Value) -> Value:
+    from .iterators import SetIterator
+
+    part = receiver(self, SetValue)
+    return SetIterator(part, ordered_items(t, part))
+
+
+Combine = Callable[[dict[Any, Value], dict[Any, Value]], dict[Any, Value]]
+
+
+def _union(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
+    return {**a, **{key: item for key, item in b.items() if key not in a}}
+
+
+def _intersection(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
+    return {key: item for key, item in a.items() if key in b}
+
+
+def _difference(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
+    return {key: item for key, item in a.items() if key not in b}
+
+
+def _symmetric(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
+    return {**_difference(a, b), **_difference(b, a)}
+
+
+def _method(combine: Combine) -> Any:
+    """`a.union(b, ...)`: any iterables, the result is of the receiver's kind."""
+
+    def handler(t: Any, self: Value, *others: Value) -> Value:
+        part = receiver(self, SetValue)
+        items = dict(part.items)
+        for other in others:
+            items = combine(items, elements(t, other))
+        return SetValue(part.cls, items)
+
+    return handler
+
+
+def _update(combine: Combine) -> Any:
+    """`a.update(b, ...)`: any iterables, in place."""
+
+    def handler(t: Any, self: Value, *others: Value) -> Value:
+        items = dict(receiver(self, SetValue).items)
+        for other in others:
+            items = combine(items, elements(t, other))
+        return _replace(t, self, items)
+
+    return handler
+
+
+def _operator(combine: Combine, reflected: bool) -> Any:
+    """`a | b`: sets alone, the result is of the left operand's kind."""
+
+    def handler(t: Any, self: Value, other: Value) -> Value:
+        left, right = receiver(self, SetValue), payload(other)
+        if isinstance(right, DictView) and right.kind != "values":
+            right = as_set(t, right)
+        if not isinstance(right, SetValue):
+            return Const(NotImplemented)
+        if reflected:
+            left, right = right, left
+        return SetValue(left.cls, combine(dict(left.items), right.items))
+
+    return handler
+
+
+def _inplace(combine: Combine) -> Any:
+    def handler(t: Any, self: Value, other: Value) -> Value:
+        part = payload(other)
+        if not isinstance(part, SetValue):
+            return Const(NotImplemented)
+        _replace(t, self, combine(dict(receiver(self, SetValue).items), part.items))
+        return self
+
+    return handler
+
+
+for _combine, _name, _in_place, _symbol in (
+    (_union, "union", "update", "or"),
+    (_intersection, "intersection", "intersection_update", "and"),
+    (_difference, "difference", "difference_update", "sub"),
+    (_symmetric, "symmetric_difference", "symmetric_difference_update", "xor"),
+):
+    handles(*both(_name))(_method(_combine))
+    handles(getattr(set, _in_place))(_update(_combine))
+    handles(*both(f"__{_symbol}__"))(_operator(_combine, reflected=False))
+    handles(*both(f"__r{_symbol}__"))(_operator(_combine, reflected=True))
+    handles(getattr(set, f"__i{_symbol}__"))(_inplace(_combine))
+
+
+def _relation(test: Callable[[Any, Any], bool], sets_only: bool) -> Any:
+    """Subset, superset, equality, disjointness: of the keys."""
+
+    def handler(t: Any, self: Value, other: Value) -> Value:
+        if sets_only and not isinstance(payload(other), SetValue):
+            return Const(NotImplemented)
+        return Const(test(receiver(self, SetValue).items.keys(), elements(t, other).keys()))
+
+    return handler
+
+
+for _name, _test in {
+    "__eq__": lambda a, b: a == b,
+    "__ne__": lambda a, b: a != b,
+    "__le__": lambda a, b: a <= b,
+    "__lt__": lambda a, b: a < b,
+    "__ge__": lambda a, b: a >= b,
+    "__gt__": lambda a, b: a > b,
+    "issubset": lambda a, b: a <= b,
+    "issuperset": lambda a, b: a >= b,
+    "isdisjoint": lambda a, b: a.isdisjoint(b),
+}.items():
+    handles(*both(_name))(_relation(_test, _name.startswith("__")))
+
+__all__ = ["elements", "ordered_items", "unordered_items"]

@@ -1,0 +1,57 @@
+"""How control leaves the tracer's handlers: breaks, exceptions of the traced program, bounds.
+
+These are the only exceptions that the tracer's own code raises on purpose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from .values import Value
+
+
+class Break(Exception):
+    """The operation can't be captured: Python must run it. `reason` is a sentence, `hint` what the user may do."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+
+
+class Raised(Exception):
+    """The traced program raised: `value` is the exception (an Object whose class is a BaseException)."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+class Unbuildable(Exception):
+    """A live value can't be rebuilt at a break; `value.born` says at which position it was made."""
+
+    def __init__(self, value: Value, reason: str) -> None:
+        super().__init__(reason)
+        self.value = value
+        self.reason = reason
+
+
+class LeaveAlone(Exception):
+    """The frame as a whole isn't worth or can't be traced: run its body."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class NotConstant(Exception):
+    """`as_constant` met a value that isn't known."""
+
+
+def graph_break(reason: str, hint: str = "") -> NoReturn:
+    """Give the current operation to Python."""
+    raise Break(reason, hint)
+
+
+_never: Any = None

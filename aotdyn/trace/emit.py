@@ -1,0 +1,402 @@
+"""Building values again: the instructions of an epilogue that make, from graph outputs and sources, what is live.
+
+A value that has a source is read there; one that tracing made is built once,
+so that objects keep their identity. Containers are made empty first where
+something inside refers back to them.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from aotdyn.guards import constants, naming
+from aotdyn.guards.sources import Source
+from aotdyn.runtime.variant import Instruction
+
+from .control import Unbuildable
+from .opcodes.functions import CodeValue
+from .values import (
+    Builtin,
+    Cell,
+    Class,
+    Const,
+    Function,
+    Generator,
+    Identity,
+    InstanceDict,
+    Iterator,
+    Lazy,
+    Mapping,
+    Method,
+    Module,
+    Namespace,
+    Object,
+    Opaque,
+    Scalar,
+    Sequence,
+    SetValue,
+    Super,
+    Tensor,
+    Value,
+    force,
+)
+
+
+class Emitter:
+    """Writes an epilogue. `index` gives a source's row, `outputs` gathers the graph nodes that it reads."""
+
+    def __init__(self, t: Any, index: Callable[[Source], int]) -> None:
+        self.t = t
+        self.index = index
+        self.code: list[Instruction] = []
+        self.outputs: list[fx.Node] = []
+        self._made: dict[int, int] = {}
+        self._keep: list[Value] = []
+        self._open: set[int] = set()
+        self._constants: dict[Any, int] = {}
+        self._next = 0
+
+    # Instructions
+
+    def add(self, op: str, *args: Any) -> int:
+        """An instruction that writes a new register."""
+        self._next += 1
+        self.code.append(Instruction(op, self._next - 1, args))
+        return self._next - 1
+
+    def do(self, op: str, *args: Any) -> None:
+        """An instruction that writes none."""
+        self.code.append(Instruction(op, -1, args))
+
+    def const(self, obj: Any) -> int:
+        token = ("const", constants.token(obj))
+        if token not in self._constants:
+            self._constants[token] = self.add("const", constants.encode(obj))
+        return self._constants[token]
+
+    def helper(self, name: str, *registers: int) -> int:
+        """Call of a function of runtime.helpers."""
+        return self.call(self._shared("helper", name), list(registers))
+
+    def call(self, function: int, registers: list[int], named: dict[str, int] | None = None) -> int:
+        return self.add("call", function, registers, named or {})
+
+    def import_(self, module: str, qualname: str) -> int:
+        return self._shared("import", module, qualname)
+
+    def source(self, source: Source) -> int:
+        return self._shared("source", self.index(source))
+
+    def _shared(self, op: str, *args: Any) -> int:
+        token = (op, args)
+        if token not in self._constants:
+            self._constants[token] = self.add(op, *args)
+        return self._constants[token]
+
+    # Values
+
+    def value(self, v: Value) -> int:
+        """The register that holds the object of `v`."""
+        if isinstance(v, Lazy):
+            if v.value is None:
+                return self.source(v.source)  # type: ignore[arg-type]
+            v = force(v)
+        found = self._made.get(id(v))
+        if found is not None:
+            return found
+        if id(v) in self._open:
+            raise Unbuildable(v, "an immutable object that refers to itself")
+        self._open.add(id(v))
+        self._keep.append(v)
+        register = self._build(v)
+        self._open.discard(id(v))
+        self._made[id(v)] = register
+        return register
+
+    def _build(self, v: Value) -> int:
+        if isinstance(v, Const):
+            return self._const(v)
+        if v.source is not None:
+            return self.source(v.source)
+        builder = BUILDERS.get(type(v))
+        if builder is not None:
+            return builder(self, v)
+        if isinstance(v, Iterator):
+            return v.rebuild(self)
+        raise Unbuildable(v, f"a live {v.cls.__name__} can't be rebuilt")
+
+    def _const(self, v: Const) -> int:
+        try:
+            return self.const(v.value)
+        except constants.NotConstant:
+            pass
+        if v.source is not None:
+            return self.source(v.source)
+        if isinstance(v.value, (torch.finfo, torch.iinfo)):
+            dtype = self.const(getattr(torch, v.value.dtype))
+            return self.call(self.import_("torch", type(v.value).__name__), [dtype])
+        raise Unbuildable(v, f"a {type(v.value).__name__} can't be rebuilt")
+
+    def _early(self, v: Value, register: int) -> None:
+        """Announce a container before its contents are built."""
+        self._made[id(v)] = register
+
+    def _many(self, values: Any) -> list[int]:
+        return [self.value(each) for each in values]
+
+    # Kinds
+
+    def _tensor(self, v: Tensor) -> int:
+        if v.node not in self.outputs:
+            self.outputs.append(v.node)
+        register = self.add("out", self.outputs.index(v.node))
+        self._early(v, register)
+        for name, value in v.attrs.items():
+            if value is not None:
+                self.do("setattr", register, name, self.value(value))
+        return register
+
+    def _scalar(self, v: Scalar) -> int:
+        if v.node is None:
+            raise Unbuildable(v, "a symbolic number without a node")
+        if v.node not in self.outputs:
+            self.outputs.append(v.node)
+        return self.add("out", self.outputs.index(v.node))
+
+    def _sequence(self, v: Sequence) -> int:
+        cls = v.cls
+        if cls is list:
+            register = self.add("list", [])
+            if v.items and not self._cyclic(v):
+                self.code.pop()
+                return self._tuple("list", v, register)
+            self._early(v, register)
+            if v.items:
+                self.helper("replace_list", register, self.add("list", self._many(v.items)))
+            return register
+        if cls is tuple:
+            return self.add("tuple", self._many(v.items))
+        if cls is collections.deque:
+            return self.call(self.import_("collections", "deque"), [self.add("list", self._many(v.items))])
+        items = self.add("tuple", self._many(v.items))
+        if hasattr(cls, "_fields"):
+            return self.helper("new_tuple", self.cls(cls), items)
+        return self.call(self.cls(cls), [items])
+
+    def _tuple(self, op: str, v: Sequence, register: int) -> int:
+        items = self._many(v.items)
+        self.code.append(Instruction(op, register, (items,)))
+        return register
+
+    def _cyclic(self, v: Value) -> bool:
+        """Whether something inside a container leads back to it."""
+        seen: set[int] = set()
+
+        def leads_back(x: Value) -> bool:
+            if isinstance(x, Lazy):
+                if x.value is None:
+                    return False
+                x = force(x)
+            if x is v:
+                return True
+            if id(x) in seen or x.source is not None or id(x) in self._made:
+                return False
+            seen.add(id(x))
+            return any(leads_back(each) for each in children(x))
+
+        return any(leads_back(each) for each in children(v))
+
+    def _mapping(self, v: Mapping) -> int:
+        assert v.entries is not None
+        if v.cls is dict and not self._cyclic(v):
+            return self.add("dict", [[self.value(key), self.value(each)] for key, each in v.entries.values()])
+        if v.cls is collections.defaultdict:
+            factory = self.value(v.default_factory) if v.default_factory is not None else self.const(None)
+            register = self.call(self.import_("collections", "defaultdict"), [factory])
+        elif v.cls is dict:
+            register = self.add("dict", [])
+        else:
+            register = self.call(self.cls(v.cls), [])
+        self._early(v, register)
+        for key, each in v.entries.values():
+            self.do("setitem", register, self.value(key), self.value(each))
+        return register
+
+    def _set(self, v: SetValue) -> int:
+        register = self.add("set", self._many(v.items.values()))
+        return register if v.cls is set else self.call(self.import_("builtins", "frozenset"), [register])
+
+    def _object(self, v: Object) -> int:
+        cls = v.cls
+        if cls is slice:
+            return self.call(self.import_("builtins", "slice"), self._many(v.attrs[name] for name in ("start", "stop", "step")))
+        if cls is functools.partial:
+            args = [v.attrs["func"], *force(v.attrs["args"]).items]  # type: ignore[arg-type,union-attr]
+            named = force(v.attrs["keywords"]).entries  # type: ignore[arg-type,union-attr]
+            return self.call(self.import_("functools", "partial"), self._many(args), {key: self.value(each) for key, (_, each) in named.items()})
+        if cls is property or cls.__flags__ & (1 << 9) == 0 and not issubclass(cls, BaseException) and cls is not object and cls is not types.SimpleNamespace:
+            raise Unbuildable(v, f"a {cls.__qualname__} can't be rebuilt")
+        made = self.cls(cls)
+        payload = force(v.payload) if v.payload is not None else None
+        if issubclass(cls, BaseException):
+            assert isinstance(payload, Sequence)
+            register = self.helper("new_exception", made, self.add("tuple", self._many(payload.items)))
+        elif isinstance(payload, Const):
+            register = self.helper("new_scalar", made, self.value(payload))
+        elif isinstance(payload, Sequence) and payload.cls is tuple:
+            register = self.helper("new_tuple", made, self.add("tuple", self._many(payload.items)))
+        else:
+            register = self.helper("new_object", made)
+        self._early(v, register)
+        if isinstance(payload, Sequence) and payload.cls is list:
+            self.helper("replace_list", register, self.add("list", self._many(payload.items)))
+        elif isinstance(payload, Mapping):
+            self.fill_mapping(register, payload)
+        elif isinstance(payload, SetValue):
+            self.helper("replace_set", register, self.add("set", self._many(payload.items.values())))
+        self.attributes(register, v)
+        return register
+
+    def fill_mapping(self, register: int, payload: Mapping) -> None:
+        """Put a payload's entries into a dict or subclass, by the builtin's own methods."""
+        pairs = [[self.value(key), self.value(each)] for key, each in (payload.entries or {}).values()]
+        self.helper("replace_ordered" if issubclass(payload.cls, collections.OrderedDict) else "replace_dict", register, self.add("dict", pairs))
+
+    def attributes(self, register: int, v: Any) -> None:
+        """Write what tracing set on an object, past its own `__setattr__`."""
+        for name, value in v.attrs.items():
+            if value is None:
+                if v.obj is not None:
+                    self.helper("delete_attribute_raw", register, self.const(name))
+            elif isinstance(v, Object) and issubclass(v.cls, BaseException) and name.startswith("__") and name in ("__cause__", "__context__", "__suppress_context__", "__traceback__"):
+                if name != "__traceback__":
+                    self.do("setattr", register, name, self.value(value))
+            else:
+                self.helper("set_attribute_raw", register, self.const(name), self.value(value))
+
+    def _function(self, v: Function) -> int:
+        owner = -1 if v.owner is None else self.index(v.owner)
+        code = self._shared_list("code", owner, list(v.path))
+        parts = [
+            code,
+            self.value(v.globals),
+            self.const(v.name),
+            self.const(v.qualname),
+            self.add("tuple", self._many(v.defaults)) if v.defaults else self.const(None),
+            self.add("dict", [[self.const(name), self.value(each)] for name, each in v.kwdefaults.items()]) if v.kwdefaults else self.const(None),
+            self.add("tuple", self._many(v.closure)) if v.closure else self.const(None),
+            self.value(v.annotations) if v.annotations is not None else self.const(None),
+        ]
+        register = self.helper("make_function", *parts)
+        self._early(v, register)
+        for name, value in v.attrs.items():
+            if value is not None and name not in ("__name__", "__qualname__"):
+                self.do("setattr", register, name, self.value(value))
+        return register
+
+    def _shared_list(self, op: str, owner: int, path: list[int]) -> int:
+        token = (op, owner, tuple(path))
+        if token not in self._constants:
+            self._constants[token] = self.add(op, owner, path)
+        return self._constants[token]
+
+    def _cell(self, v: Cell) -> int:
+        register = self.helper("make_cell")
+        self._early(v, register)
+        if v.content is not None:
+            self.helper("set_cell", register, self.value(v.content))
+        return register
+
+    def _method(self, v: Method) -> int:
+        function = force(v.function)
+        receiver = self.value(v.self_value)
+        if isinstance(function, Builtin):
+            return self.add("getattr", receiver, function.obj.__name__)
+        return self.helper("bound_method", self.value(function), receiver)
+
+    def cls(self, cls: type) -> int:
+        """A class, by its source or public path."""
+        value = self.t.class_values.get(cls)
+        if value is not None and value.source is not None:
+            return self.source(value.source)
+        return self._named(cls)
+
+    def _named(self, obj: Any) -> int:
+        path = naming.path_of(obj)
+        if path is not None:
+            return self.import_(*path)
+        if isinstance(obj, type):
+            return self.source(self.t.class_source(obj))
+        if isinstance(obj, types.MethodDescriptorType | types.WrapperDescriptorType):
+            return self.add("getattr", self._named(obj.__objclass__), obj.__name__)
+        value = self.t.local(obj, repr(obj)[:80])
+        return self.source(value.source)
+
+    def _opaque(self, v: Opaque) -> int:
+        return self._named(v.obj)
+
+    def _instance_dict(self, v: InstanceDict) -> int:
+        return self.add("getattr", self.value(v.owner), "__dict__")
+
+    def _super(self, v: Super) -> int:
+        return self.call(self.import_("builtins", "super"), [self.cls(v.after), self.value(v.self_value)])
+
+    def _namespace(self, v: Namespace) -> int:
+        assert v.source is not None
+        return self._shared("globals", self.index(v.source))
+
+    def _generator(self, v: Generator) -> int:
+        raise Unbuildable(v, "a live generator can't be rebuilt")
+
+    def _code(self, v: CodeValue) -> int:
+        return self._shared_list("code", -1 if v.owner is None else self.index(v.owner), list(v.path))
+
+
+def children(v: Value) -> list[Value]:
+    """What a value that tracing made refers to."""
+    if isinstance(v, Sequence):
+        return v.items
+    if isinstance(v, Mapping):
+        return [each for pair in (v.entries or {}).values() for each in pair]
+    if isinstance(v, SetValue):
+        return list(v.items.values())
+    if isinstance(v, Object):
+        return [each for each in v.attrs.values() if each is not None] + ([v.payload] if v.payload is not None else [])
+    if isinstance(v, Function):
+        return [*v.defaults, *v.kwdefaults.values(), *v.closure, *[each for each in v.attrs.values() if each is not None]]
+    if isinstance(v, Cell):
+        return [v.content] if v.content is not None else []
+    if isinstance(v, Method):
+        return [v.function, v.self_value]
+    return []
+
+
+BUILDERS: dict[type, Callable[[Any, Any], int]] = {
+    Tensor: Emitter._tensor,
+    Scalar: Emitter._scalar,
+    Sequence: Emitter._sequence,
+    Mapping: Emitter._mapping,
+    SetValue: Emitter._set,
+    Object: Emitter._object,
+    Function: Emitter._function,
+    Cell: Emitter._cell,
+    Method: Emitter._method,
+    Class: lambda e, v: e._named(v.obj),
+    Builtin: lambda e, v: e._named(v.obj),
+    Module: lambda e, v: e._named(v.obj),
+    Opaque: Emitter._opaque,
+    InstanceDict: Emitter._instance_dict,
+    Super: Emitter._super,
+    Namespace: Emitter._namespace,
+    Generator: Emitter._generator,
+    CodeValue: Emitter._code,
+}
+
+__all__ = ["Emitter", "Identity"]

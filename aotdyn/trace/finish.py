@@ -1,0 +1,237 @@
+"""From a finished attempt to a variant: effects replayed, live values rebuilt, guards and inputs as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aotdyn.guards import constants, globalstate, kinds, naming, tensors
+from aotdyn.guards.sources import Source, SourceTable
+from aotdyn.runtime.variant import BreakInfo, FrameSpec, GuardData, Instruction, ResumePoint, Variant
+
+from .control import Unbuildable
+from .emit import Emitter
+from .values import (
+    NULL,
+    Cell,
+    Class,
+    Function,
+    Mapping,
+    Namespace,
+    Object,
+    SavedException,
+    Sequence,
+    SetValue,
+    Tensor,
+    Value,
+)
+
+
+def returned(t: Any, value: Value) -> tuple[Variant, Any, list[Any]]:
+    """The variant of an attempt that ran to its return, and its graph module (None without operations), the real inputs."""
+    table = SourceTable()
+    e = Emitter(t, table.add)
+    register = e.value(value)
+    replay(t, e)
+    e.do("return", register)
+    return _variant(t, table, e, [], [])
+
+
+def broken(t: Any, frames: list[Any], info: BreakInfo) -> tuple[Variant, Any, list[Any]]:
+    """The variant of an attempt that ends before an operation of the innermost of `frames` (outermost first)."""
+    from aotdyn.rewrite.digest import digest
+    from aotdyn.rewrite.points import resume_point
+
+    table = SourceTable()
+    e = Emitter(t, table.add)
+    points: list[ResumePoint] = []
+    states: list[list[int]] = []
+    for depth, frame in enumerate(frames):
+        inner = depth + 1 < len(frames)
+        bound, stack, registers = _live(t, e, frame, inner)
+        module = t.spec.module if depth == 0 else str(frame.globals.obj.get("__name__"))
+        qualname = t.spec.qualname if depth == 0 else frame.code.co_qualname
+        code_digest = t.spec.digest if depth == 0 else digest(frame.code)
+        point = resume_point(frame.code, module, qualname, code_digest, frame.offset, bound, stack, inner)
+        source = table.add(frame.globals.source) if frame.globals.obj is not t.entry_globals else -1
+        points.append(_with_globals(point, source))
+        states.append(registers)
+    cells = [[e.value(frame.cells[name]) for name in point.frame.cells] for frame, point in zip(frames, points)]
+    replay(t, e)
+    pair: list[int] = []
+    for depth in reversed(range(len(frames))):
+        state = e.add("tuple", [*states[depth], *pair, *cells[depth]])
+        if depth:
+            pair = [state, e.add("continuation", depth)]
+        else:
+            e.do("resume", 0, state)
+    return _variant(t, table, e, points, [info])
+
+
+def left_alone(t: Any, reason: str) -> tuple[Variant, Any, list[Any]]:
+    """The variant that gives the frame to Python: types are guarded, values of constants aren't."""
+    table = SourceTable()
+    e = Emitter(t, table.add)
+    e.do("return", e.const(None))
+    variant, _, _ = _variant(t, table, e, [], [])
+    variant.leave = reason
+    variant.graph = None
+    variant.inputs = []
+    return variant, None, []
+
+
+def _with_globals(point: ResumePoint, source: int) -> ResumePoint:
+    import msgspec
+
+    return msgspec.structs.replace(point, globals=source)
+
+
+def _live(t: Any, e: Emitter, frame: Any, inner: bool) -> tuple[tuple[str, ...], str, list[int]]:
+    """Bound live locals, stack letters, and the registers of the state: locals, then stack values."""
+    live = frame.live(frame.index + 1 if inner else frame.index)
+    cells = set(frame.code.co_cellvars) | set(frame.code.co_freevars)
+    bound = tuple(name for name in frame.code.co_varnames if name in frame.locals and name in live and name not in cells)
+    registers = [e.value(frame.locals[name]) for name in bound]
+    letters = []
+    for value in frame.stack:
+        if value is NULL:
+            letters.append("n")
+        elif isinstance(value, SavedException):
+            letters.append("e")
+        else:
+            letters.append("v")
+            registers.append(e.value(value))
+    return bound, "".join(letters), registers
+
+
+def replay(t: Any, e: Emitter) -> None:
+    """Write what tracing changed in objects from outside, in the order in which they were first changed.
+
+    Building one may reach a value that is changed itself; all are written once.
+    """
+    for value in list(t.changed):
+        register = e.value(value)
+        if isinstance(value, Sequence):
+            if value.cls is not list and not issubclass(value.cls, list) and value.cls.__name__ != "deque":
+                raise Unbuildable(value, f"a changed {value.cls.__name__}")
+            name = "replace_list" if issubclass(value.cls, list) else "replace_deque"
+            e.helper(name, register, e.add("list", [e.value(each) for each in value.items]))
+        elif isinstance(value, Mapping):
+            _replay_mapping(e, register, value)
+        elif isinstance(value, SetValue):
+            e.helper("replace_set", register, e.add("set", [e.value(each) for each in value.items.values()]))
+        elif isinstance(value, (Object, Function)):
+            e.attributes(register, value)
+        elif isinstance(value, Cell):
+            if value.content is None:
+                e.helper("set_cell", register)
+            else:
+                e.helper("set_cell", register, e.value(value.content))
+        elif isinstance(value, Namespace):
+            for name, content in value.names.items():
+                if content is None:
+                    e.do("delitem", register, e.const(name))
+                else:
+                    e.do("setitem", register, e.const(name), e.value(content))
+        elif isinstance(value, Class):
+            for name, content in value.attrs.items():
+                if content is None:
+                    e.do("delattr", register, name)
+                else:
+                    e.do("setattr", register, name, e.value(content))
+        elif isinstance(value, Tensor):
+            for name, content in value.attrs.items():
+                if content is not None:
+                    e.do("setattr", register, name, e.value(content))
+        else:
+            raise Unbuildable(value, f"a change of a {value.cls.__name__}")
+
+
+def _replay_mapping(e: Emitter, register: int, value: Mapping) -> None:
+    """Set what changed where the old keys stand first and in order; else write the dict anew."""
+    entries = value.entries or {}
+    old = list(dict.keys(value.obj))
+    if list(entries)[: len(old)] == old and type(value.obj) in (dict,):
+        for key, (key_value, content) in entries.items():
+            if key in value.obj and content.source is not None and getattr(content, "obj", _Missing) is dict.__getitem__(value.obj, key):
+                continue
+            e.do("setitem", register, e.value(key_value), e.value(content))
+        return
+    e.fill_mapping(register, value)
+
+
+class _Missing:
+    """Stands for no object."""
+
+
+def _variant(t: Any, table: SourceTable, e: Emitter, points: list[ResumePoint], breaks: list[BreakInfo]) -> tuple[Variant, Any, list[Any]]:
+    finished = t.builder.finish(e.outputs)
+    module = finished.module
+    calls = sum(node.op.startswith("call") for node in module.graph.nodes)
+    if not calls and not e.outputs:
+        module, kept = None, []
+    else:
+        kept = [t.inputs[i] for i in finished.kept]
+    inputs = [table.add(source) for source in kept]
+    if t.operations or calls:
+        for fact in globalstate.ALWAYS:
+            t.guard_global(fact)
+    _tell_apart(t)
+    guards: list[GuardData] = []
+    for kind, source, expected in list(t.guards.values()):
+        guards.append(_guard(t, table, kind, source, expected))
+    guards = [each for each in guards if each is not None]
+    if t.global_facts:
+        guards.append(GuardData(-1, "GLOBAL", t.state.initial(t.global_facts)))
+    variant = Variant(
+        spec=t.spec,
+        sources=table.rows,
+        guards=guards,
+        inputs=inputs,
+        graph=None,
+        epilogue=[Instruction(i.op, i.dest, i.args) for i in e.code],
+        resumes=points,
+        inlined=list(t.inlined.values()),
+        breaks=breaks,
+        operations=calls,
+        process_local=list(t.process_local),
+        locals=list(t.locals) or None,
+    )
+    return variant, module, [t.by_source[source].obj for source in kept]
+
+
+def _tell_apart(t: Any) -> None:
+    """Guard that what was changed isn't what was read by another path."""
+    for value in t.changed:
+        for other in t.by_identity.values():
+            if other is not value and other.source is not None and other.cls is value.cls and not isinstance(value, Cell):
+                t.guard("DISTINCT", value.source, other.source)
+
+
+def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expected: Any) -> GuardData | None:
+    row = -1 if source is None else table.add(source)
+    if kind == "TYPE":
+        data: Any = tensors.class_path(expected)
+    elif kind in ("CONST", "LACKS", "HAS"):
+        data = constants.encode(expected)
+    elif kind == "KEYS":
+        data = [constants.encode(key) for key in expected]
+    elif kind == "TENSOR":
+        data = tensors.metadata(expected)
+    elif kind == "FUNCTION":
+        data = [expected.__module__ or "", expected.__qualname__, kinds.code_digest(expected)]
+    elif kind == "OBJECT":
+        path = naming.path_of(expected)
+        if path is None:
+            if isinstance(expected, type):
+                return GuardData(row, "CLASS", tensors.class_path(expected))
+            value = t.local(expected, repr(expected)[:80])
+            return GuardData(row, "SAME", table.add(value.source))
+        data = list(path)
+    elif kind in ("SAME", "DISTINCT"):
+        data = table.add(expected)
+    else:
+        data = expected
+    return GuardData(row, kind, data)
+
+
+__all__ = ["FrameSpec", "broken", "left_alone", "replay", "returned"]

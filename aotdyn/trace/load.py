@@ -1,0 +1,220 @@
+"""Loading: which kind of value stands for an object from outside, and the guard that its kind rests on."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from aotdyn.guards import naming
+from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
+
+from .model.constants import is_constant_object
+from .values import (
+    Builtin,
+    Cell,
+    Class,
+    Const,
+    Function,
+    Mapping,
+    Method,
+    Module,
+    Object,
+    Opaque,
+    Sequence,
+    SetValue,
+    Value,
+)
+
+C_FUNCTIONS = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+)
+_HEAPTYPE = 1 << 9
+
+
+def load(t: Any, obj: Any, source: Source) -> Value:
+    """The value of `obj`, found at `source`; notes the guard on its type (or on its value, for a constant)."""
+    if is_constant_object(obj):
+        t.guard("CONST", source, obj)
+        return Const(obj, source)
+    known = t.by_identity.get(id(obj))
+    if known is not None:
+        if known.source is not source:
+            t.guard("SAME", source, known.source)
+        return known
+    value = _load(t, obj, source)
+    if not isinstance(value, Const):
+        t.by_identity[id(obj)] = value
+        t.keep_alive.append(obj)
+    return value
+
+
+def _load(t: Any, obj: Any, source: Source) -> Value:
+    cls = type(obj)
+    loader = LOADERS.get(cls)
+    if loader is not None:
+        return loader(t, obj, source)
+    if isinstance(obj, torch.Tensor):
+        return t.tensor_input(obj, source)
+    if isinstance(obj, C_FUNCTIONS):
+        return _c_function(t, obj, source)
+    if isinstance(obj, type):
+        return _class(t, obj, source)
+    if isinstance(obj, types.ModuleType):
+        return _module(t, obj, source)
+    if isinstance(obj, tuple) and (hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields")):
+        t.guard("TYPE", source, cls)
+        return Sequence(cls, [t.wrap(each, Item(source, i)) for i, each in enumerate(obj)], source, obj)
+    if cls.__flags__ & _HEAPTYPE and not isinstance(obj, (torch.Generator, torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return _object(t, obj, source)
+    t.guard("TYPE", source, cls)
+    return Opaque(obj, source)
+
+
+def _sequence(t: Any, obj: Any, source: Source) -> Value:
+    cls = type(obj)
+    t.guard("TYPE", source, cls)
+    t.guard("LEN", source, len(obj))
+    return Sequence(cls, [t.wrap(each, Item(source, i)) for i, each in enumerate(obj)], source, obj)
+
+
+def _mapping(t: Any, obj: Any, source: Source) -> Value:
+    if t.is_namespace(obj):
+        return t.namespace(obj, source)
+    t.guard("TYPE", source, type(obj))
+    value = Mapping(type(obj), None, source, obj)
+    if type(obj) is collections.defaultdict:
+        value.default_factory = t.wrap(obj.default_factory, Attr(source, "default_factory"))
+    return value
+
+
+def _set(t: Any, obj: Any, source: Source) -> Value:
+    t.guard("TYPE", source, type(obj))
+    if not all(is_constant_object(each) for each in obj):
+        return Opaque(obj, source)
+    try:
+        ordered = sorted(obj)
+    except TypeError:
+        return Opaque(obj, source)
+    t.guard("CONST", Pure("tuple", Pure("sorted", source)), tuple(ordered))
+    return SetValue(type(obj), {each: Const(each) for each in obj}, source, obj)
+
+
+def _function(t: Any, obj: types.FunctionType, source: Source) -> Value:
+    from aotdyn.rewrite.originals import original
+
+    code = original(obj.__code__)
+    t.guard("FUNCTION", source, obj)
+    return Function(
+        code,
+        t.namespace(obj.__globals__, source),
+        name=obj.__name__,
+        qualname=obj.__qualname__,
+        defaults=tuple(t.wrap(each, Item(Attr(source, "__defaults__"), i)) for i, each in enumerate(obj.__defaults__ or ())),
+        kwdefaults={name: t.wrap(each, Item(Attr(source, "__kwdefaults__"), name)) for name, each in (obj.__kwdefaults__ or {}).items()},
+        closure=tuple(t.cell(each, Item(Attr(source, "__closure__"), i)) for i, each in enumerate(obj.__closure__ or ())),
+        source=source,
+        obj=obj,
+        owner=source,
+    )
+
+
+def _method(t: Any, obj: types.MethodType, source: Source) -> Value:
+    t.guard("TYPE", source, types.MethodType)
+    return Method(t.wrap(obj.__func__, Attr(source, "__func__")), t.wrap(obj.__self__, Attr(source, "__self__")), source)
+
+
+def _c_function(t: Any, obj: Any, source: Source) -> Value:
+    receiver = getattr(obj, "__self__", None)
+    bound = receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and naming.path_of(obj) is None
+    if bound and isinstance(obj, (types.BuiltinFunctionType, types.MethodWrapperType)):
+        raw = getattr(type(receiver), obj.__name__, None)
+        if isinstance(raw, C_FUNCTIONS):
+            t.guard("TYPE", source, type(obj))
+            t.guard("CONST", Attr(source, "__name__"), obj.__name__)
+            return Method(Builtin(raw), t.wrap(receiver, Attr(source, "__self__")), source)
+    t.guard("OBJECT", source, obj)
+    return Builtin(obj, source)
+
+
+def _class(t: Any, obj: type, source: Source) -> Value:
+    known = t.class_values.get(obj)
+    if known is not None and known.source is not None:
+        t.guard("SAME", source, known.source)
+        return known
+    t.guard("OBJECT", source, obj)
+    value = known or Class(obj)
+    value.source = source
+    t.class_values[obj] = value
+    t.class_sources.setdefault(obj, source)
+    return value
+
+
+def _module(t: Any, obj: types.ModuleType, source: Source) -> Value:
+    t.guard("OBJECT", source, obj)
+    return Module(obj, t.namespace(vars(obj), source), source)
+
+
+def _cell(t: Any, obj: types.CellType, source: Source) -> Value:
+    return t.cell(obj, source)
+
+
+def _partial(t: Any, obj: functools.partial, source: Source) -> Value:
+    from .builtins.partials import load_partial
+
+    t.guard("TYPE", source, functools.partial)
+    return load_partial(t, obj, source)
+
+
+def _object(t: Any, obj: Any, source: Source) -> Value:
+    cls = type(obj)
+    t.guard("TYPE", source, cls)
+    t.class_sources.setdefault(cls, TypeOf(source))
+    value = Object(cls, source, obj)
+    if isinstance(obj, dict):
+        base = collections.OrderedDict if isinstance(obj, collections.OrderedDict) else dict
+        value.payload = Mapping(base, None, source, obj)
+    elif isinstance(obj, (list, tuple)):
+        base = list if isinstance(obj, list) else tuple
+        t.guard("LEN", source, len(obj))
+        value.payload = Sequence(base, [t.wrap(each, RawItem(source, i)) for i, each in enumerate(base.__iter__(obj))], source, obj)
+    elif isinstance(obj, (set, frozenset)):
+        return Opaque(obj, source)
+    elif isinstance(obj, (int, float, str, bytes, complex)):
+        kind = next(each for each in (int, float, str, bytes, complex) if isinstance(obj, each))
+        if kind in (int, float):
+            plain = kind(obj)
+            t.guard("CONST", Pure(kind.__name__, source), plain)
+            value.payload = Const(plain)
+        else:
+            return Opaque(obj, source)
+    elif isinstance(obj, BaseException):
+        value.payload = t.wrap(obj.args, Attr(source, "args"))
+    return value
+
+
+LOADERS: dict[type, Callable[[Any, Any, Source], Value]] = {
+    list: _sequence,
+    tuple: _sequence,
+    torch.Size: _sequence,
+    collections.deque: _sequence,
+    dict: _mapping,
+    collections.OrderedDict: _mapping,
+    collections.defaultdict: _mapping,
+    set: _set,
+    frozenset: _set,
+    types.FunctionType: _function,
+    types.MethodType: _method,
+    types.CellType: _cell,
+    functools.partial: _partial,
+}

@@ -1,0 +1,130 @@
+"""Iteration: `iter`, `next`, unpacking, the old sequence protocol."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from ..control import Break, Raised
+from ..values import (
+    Class,
+    Const,
+    Generator,
+    InstanceDict,
+    Iterator,
+    Mapping,
+    Namespace,
+    Object,
+    Opaque,
+    Sequence,
+    SequenceIterator,
+    SetValue,
+    Tensor,
+    Value,
+    force,
+)
+from .attributes import class_lookup
+from .calls import call, special_method
+from .containers import get_item, load_entries
+
+
+class OldProtocolIterator(Iterator):
+    """Over an object that has `__getitem__` alone (language reference, 3.3.7)."""
+
+    __slots__ = ("index", "target")
+
+    def __init__(self, target: Value) -> None:
+        super().__init__()
+        self.target: Value | None = target
+        self.index = 0
+
+    def advance(self, t: Any) -> Value | None:
+        if self.target is None:
+            return None
+        t.mutated(self)
+        try:
+            item = get_item(t, self.target, Const(self.index))
+        except Raised as raised:
+            if not issubclass(raised.value.cls, (IndexError, StopIteration)):
+                raise
+            self.target = None
+            return None
+        self.index += 1
+        return item
+
+    def rebuild(self, e: Any) -> int:
+        return e.helper("sequence_iterator_at", e.value(self.target or Const(())), e.const(self.index if self.target else None))
+
+
+def iterate(t: Any, v: Value) -> Value:
+    """`iter(v)`."""
+    v = force(v)
+    if isinstance(v, (Iterator, Generator)):
+        return v
+    if isinstance(v, Sequence):
+        return SequenceIterator(v)
+    if isinstance(v, Mapping):
+        return SequenceIterator(Sequence(tuple, [key for key, _ in load_entries(t, v).values()]))
+    if isinstance(v, SetValue):
+        return SequenceIterator(Sequence(tuple, list(v.items.values())))
+    if isinstance(v, Const):
+        if isinstance(v.value, range):
+            return SequenceIterator(v)
+        try:
+            return SequenceIterator(Sequence(tuple, [Const(each) for each in v.value]))
+        except TypeError as error:
+            t.raise_(TypeError, *error.args)
+    if isinstance(v, Tensor):
+        from ..torch_.tensors import tensor_iterate
+
+        return SequenceIterator(tensor_iterate(t, v))
+    if isinstance(v, InstanceDict):
+        return SequenceIterator(Sequence(tuple, [Const(name) for name in t.instance_names(v.owner)]))
+    if isinstance(v, Class) and issubclass(v.obj, enum.Enum):
+        return SequenceIterator(Sequence(tuple, [Const(each) for each in v.obj]))
+    if isinstance(v, Namespace):
+        raise Break("iteration over a module's namespace")
+    method = special_method(t, v, "__iter__")
+    if method is not None:
+        return force(call(t, method, [], {}))
+    if class_lookup(t, v.cls, "__getitem__") is not None:
+        return OldProtocolIterator(v)
+    t.raise_(TypeError, f"{v.cls.__name__!r} object is not iterable")
+
+
+def advance(t: Any, it: Value) -> Value | None:
+    """`next(it)`; None at the end."""
+    it = force(it)
+    if isinstance(it, Iterator):
+        return it.advance(t)
+    if isinstance(it, Generator):
+        from ..opcodes.generators import resume_generator
+
+        kind, value = resume_generator(t, it, Const(None))
+        return value if kind == "yield" else None
+    if isinstance(it, Opaque):
+        raise Break(f"the next item of a {it.cls.__qualname__} from outside", "The loop was entered before the frame was compiled.")
+    method = special_method(t, it, "__next__")
+    if method is None:
+        t.raise_(TypeError, f"{it.cls.__name__!r} object is not an iterator")
+    try:
+        return call(t, method, [], {})
+    except Raised as raised:
+        if issubclass(raised.value.cls, StopIteration):
+            return None
+        raise
+
+
+def unpack(t: Any, v: Value) -> list[Value]:
+    """All items of an iterable, in a new list."""
+    v = force(v)
+    if isinstance(v, Sequence):
+        return list(v.items)
+    if isinstance(v, Object) and isinstance(v.payload, Sequence) and class_lookup(t, v.cls, "__iter__")[0] in (list.__iter__, tuple.__iter__):  # type: ignore[index]
+        return list(v.payload.items)
+    iterator = iterate(t, v)
+    items: list[Value] = []
+    while (item := advance(t, iterator)) is not None:
+        items.append(item)
+        t.unrolled()
+    return items

@@ -1,0 +1,416 @@
+"""Operators: arithmetic with reflected and in-place forms, comparison, truth, identity, isinstance, formatting."""
+
+from __future__ import annotations
+
+import collections
+import operator
+import types
+from typing import Any
+
+import torch
+
+from ..control import Break, NotConstant
+from ..values import (
+    Builtin,
+    Class,
+    Const,
+    Function,
+    Generator,
+    Lazy,
+    Mapping,
+    Method,
+    Module,
+    Namespace,
+    Object,
+    Opaque,
+    Scalar,
+    Sequence,
+    SetValue,
+    Tensor,
+    Value,
+    force,
+)
+from .attributes import class_lookup
+from .calls import _name, call, fold, special_method
+from .constants import as_constant, as_python, constant
+from .containers import length, load_entries
+
+BINARY = {
+    "+": ("add", operator.add), "-": ("sub", operator.sub), "*": ("mul", operator.mul), "/": ("truediv", operator.truediv),
+    "//": ("floordiv", operator.floordiv), "%": ("mod", operator.mod), "**": ("pow", operator.pow), "@": ("matmul", operator.matmul),
+    "<<": ("lshift", operator.lshift), ">>": ("rshift", operator.rshift), "&": ("and", operator.and_), "|": ("or", operator.or_),
+    "^": ("xor", operator.xor),
+}  # fmt: skip
+COMPARE = {
+    "<": ("lt", operator.lt, "gt"), "<=": ("le", operator.le, "ge"), "==": ("eq", operator.eq, "eq"),
+    "!=": ("ne", operator.ne, "ne"), ">": ("gt", operator.gt, "lt"), ">=": ("ge", operator.ge, "le"),
+}  # fmt: skip
+UNARY = {"-": ("neg", operator.neg), "+": ("pos", operator.pos), "~": ("invert", operator.invert)}
+NOT_IMPLEMENTED = Const(NotImplemented)
+
+
+def _fold(t: Any, fn: Any, *args: Value) -> Value | None:
+    if all(isinstance(each, (Const, Class)) for each in args):
+        return fold(t, fn, list(args), {})
+    return None
+
+
+def binary(t: Any, symbol: str, a: Value, b: Value) -> Value:
+    """`a symbol b`."""
+    a, b = force(a), force(b)
+    name, fn = BINARY[symbol]
+    folded = _fold(t, fn, a, b) if not (isinstance(a, Class) or isinstance(b, Class)) else None
+    if folded is not None:
+        return folded
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        from ..torch_.tensors import tensor_binary
+
+        result = tensor_binary(t, symbol, a, b, False)
+        if result is not None:
+            return result
+    if isinstance(a, Scalar) or isinstance(b, Scalar):
+        from ..torch_.tensors import scalar_binary
+
+        result = scalar_binary(t, symbol, a, b)
+        if result is not None:
+            return result
+    built = _builtin_binary(t, symbol, a, b)
+    if built is not None:
+        return built
+    return _dispatch_binary(t, symbol, f"__{name}__", f"__r{name}__", a, b)
+
+
+def _builtin_binary(t: Any, symbol: str, a: Value, b: Value) -> Value | None:
+    """Concatenation and repetition of lists and tuples, set and dict operators, `%` formatting."""
+    from .iteration import unpack
+
+    if isinstance(a, Sequence) and symbol == "+" and isinstance(b, Sequence):
+        kinds = {list: list, tuple: tuple, torch.Size: torch.Size}
+        left, right = _base(a.cls), _base(b.cls)
+        if left is right:
+            both_size = a.cls is torch.Size and b.cls is torch.Size
+            return Sequence(torch.Size if both_size or (a.cls is torch.Size and left is tuple) else kinds[left], a.items + b.items)
+    if symbol == "*":
+        sequence, count = (a, b) if isinstance(a, Sequence) else (b, a)
+        if isinstance(sequence, Sequence) and isinstance(count, Const) and isinstance(count.value, int):
+            return Sequence(_base(sequence.cls), sequence.items * count.value)
+    if isinstance(a, SetValue) and isinstance(b, SetValue) and symbol in ("&", "|", "-", "^"):
+        keys = {"&": a.items.keys() & b.items.keys(), "|": a.items.keys() | b.items.keys(), "-": a.items.keys() - b.items.keys(), "^": a.items.keys() ^ b.items.keys()}[symbol]
+        both = {**b.items, **a.items}
+        return SetValue(a.cls, {key: each for key, each in both.items() if key in keys})
+    if isinstance(a, Mapping) and isinstance(b, Mapping) and symbol == "|":
+        return Mapping(a.cls, {**load_entries(t, a), **load_entries(t, b)})
+    if symbol == "%" and isinstance(a, Const) and isinstance(a.value, (str, bytes)):
+        try:
+            return fold(t, operator.mod, [a, Const(as_python(b))], {})
+        except NotConstant:
+            raise Break("`%` formatting of a value that isn't known") from None
+    if isinstance(a, Class) and isinstance(b, (Class, Const, Opaque)) and symbol == "|":
+        return Opaque(a.obj | (b.value if isinstance(b, Const) else b.obj))
+    del unpack
+    return None
+
+
+def _base(cls: type) -> type:
+    return list if issubclass(cls, list) else tuple if issubclass(cls, tuple) else cls
+
+
+def _dispatch_binary(t: Any, symbol: str, name: str, reflected: str, a: Value, b: Value) -> Value:
+    """Language reference 3.3.8: the right operand's reflected method goes first if its class is a proper subclass that overrides it."""
+    left, right = class_lookup(t, a.cls, name), class_lookup(t, b.cls, reflected)
+    order = [(a, name, b), (b, reflected, a)]
+    if a.cls is not b.cls and issubclass(b.cls, a.cls) and right is not None:
+        inherited = class_lookup(t, a.cls, reflected)
+        if inherited is None or inherited[0] is not right[0]:
+            order.reverse()
+    if a.cls is b.cls:
+        order = order[:1]
+    for receiver, method_name, other in order:
+        if (left if receiver is a and method_name == name else right) is None:
+            continue
+        method = special_method(t, receiver, method_name)
+        result = _call_operator(t, method, other)
+        if result is not None:
+            return result
+    t.raise_(TypeError, f"unsupported operand type(s) for {symbol}: {a.cls.__name__!r} and {b.cls.__name__!r}")
+
+
+def _call_operator(t: Any, method: Value | None, other: Value) -> Value | None:
+    """Call a special method; None where it answers NotImplemented."""
+    if method is None:
+        return None
+    if isinstance(method, Method) and isinstance(force(method.function), Builtin) and not isinstance(method.self_value, (Object, Opaque, Sequence, Mapping, SetValue)):
+        return None
+    result = force(call(t, method, [other], {}))
+    return None if isinstance(result, Const) and result.value is NotImplemented else result
+
+
+def inplace(t: Any, symbol: str, a: Value, b: Value) -> Value:
+    """`a symbol= b`, the new value of `a`."""
+    from .iteration import unpack
+
+    a, b = force(a), force(b)
+    name, _ = BINARY[symbol]
+    if isinstance(a, Tensor):
+        from ..torch_.tensors import tensor_binary
+
+        result = tensor_binary(t, symbol, a, b, True)
+        if result is not None:
+            return result
+    if isinstance(a, Sequence) and a.cls in (list, collections.deque) and symbol == "+":
+        items = unpack(t, b)
+        t.mutated(a)
+        a.items.extend(items)
+        return a
+    if isinstance(a, Sequence) and a.cls is list and symbol == "*" and isinstance(b, Const):
+        t.mutated(a)
+        a.items[:] = a.items * b.value
+        return a
+    if isinstance(a, SetValue) and a.cls is set and isinstance(b, SetValue) and symbol in ("&", "|", "-", "^"):
+        result = _builtin_binary(t, symbol, a, b)
+        t.mutated(a)
+        a.items = result.items  # type: ignore[union-attr]
+        return a
+    if isinstance(a, Mapping) and symbol == "|":
+        t.mutated(a)
+        from .attributes import get_attr
+
+        call(t, get_attr(t, a, "update"), [b], {})
+        return a
+    if isinstance(a, (Object, Opaque)):
+        method = special_method(t, a, f"__i{name}__")
+        if method is not None:
+            result = _call_operator(t, method, b)
+            if result is not None:
+                return result
+    return binary(t, symbol, a, b)
+
+
+def unary(t: Any, symbol: str, a: Value) -> Value:
+    """`-a`, `+a` or `~a`."""
+    a = force(a)
+    name, fn = UNARY[symbol]
+    folded = _fold(t, fn, a) if isinstance(a, Const) else None
+    if folded is not None:
+        return folded
+    if isinstance(a, (Tensor, Scalar)):
+        from ..torch_.tensors import tensor_unary
+
+        return tensor_unary(t, symbol, a)
+    method = special_method(t, a, f"__{name}__")
+    if method is None:
+        t.raise_(TypeError, f"bad operand type for unary {symbol}: {a.cls.__name__!r}")
+    return call(t, method, [], {})
+
+
+def compare(t: Any, symbol: str, a: Value, b: Value) -> Value:
+    """`a symbol b` for a rich comparison."""
+    a, b = force(a), force(b)
+    name, fn, reflected = COMPARE[symbol]
+    if isinstance(a, Const) and isinstance(b, Const):
+        return fold(t, fn, [a, b], {})  # type: ignore[return-value]
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        from ..torch_.tensors import tensor_compare
+
+        result = tensor_compare(t, symbol, a, b)
+        if result is not None:
+            return result
+    if isinstance(a, Scalar) or isinstance(b, Scalar):
+        from ..torch_.tensors import scalar_binary
+
+        result = scalar_binary(t, symbol, a, b)
+        if result is not None:
+            return result
+    built = _builtin_compare(t, symbol, a, b)
+    if built is not None:
+        return Const(built)
+    order = [(a, f"__{name}__", b), (b, f"__{reflected}__", a)]
+    if a.cls is not b.cls and issubclass(b.cls, a.cls):
+        order.reverse()
+    for receiver, method_name, other in order:
+        raw = class_lookup(t, receiver.cls, method_name)
+        if raw is None or not isinstance(raw[0], (types.FunctionType, Function)):
+            if raw is not None and raw[0] is not getattr(object, method_name, None) and isinstance(receiver, (Object, Opaque)):
+                if isinstance(receiver, Object) and isinstance(receiver.payload, Value):
+                    other_payload = other.payload if isinstance(other, Object) and isinstance(other.payload, Value) else other
+                    return compare(t, symbol, receiver.payload, other_payload)
+                raise Break(f"comparison of {receiver.cls.__qualname__} objects in C")
+            continue
+        method = special_method(t, receiver, method_name)
+        result = _call_operator(t, method, other)
+        if result is not None:
+            return result
+    if symbol in ("==", "!="):
+        if symbol == "!=":
+            for receiver, other in ((a, b), (b, a)):
+                raw = class_lookup(t, receiver.cls, "__eq__")
+                if raw is not None and isinstance(raw[0], (types.FunctionType, Function)):
+                    result = _call_operator(t, special_method(t, receiver, "__eq__"), other)
+                    if result is not None:
+                        return Const(not truth(t, result))
+        same = is_same(t, a, b)
+        return Const(same if symbol == "==" else not same)
+    t.raise_(TypeError, f"{symbol!r} not supported between instances of {a.cls.__name__!r} and {b.cls.__name__!r}")
+
+
+def _builtin_compare(t: Any, symbol: str, a: Value, b: Value) -> bool | None:
+    if isinstance(a, Sequence) and isinstance(b, Sequence):
+        if _base(a.cls) is not _base(b.cls):
+            return {"==": False, "!=": True}.get(symbol)
+        return _compare_sequences(t, symbol, a.items, b.items)
+    if isinstance(a, Mapping) and isinstance(b, Mapping) and symbol in ("==", "!="):
+        left, right = load_entries(t, a), load_entries(t, b)
+        same = left.keys() == right.keys() and all(equal_or_same(t, left[k][1], right[k][1]) for k in left)
+        if same and collections.OrderedDict is a.cls is b.cls:
+            same = list(left) == list(right)
+        return same if symbol == "==" else not same
+    if isinstance(a, SetValue) and isinstance(b, SetValue):
+        return bool(COMPARE[symbol][1](a.items.keys(), b.items.keys()))
+    plain = (Sequence, Mapping, SetValue, Const, Class, Module, Builtin, Function, Namespace, Generator, Tensor)
+    if isinstance(a, plain) and isinstance(b, plain) and symbol in ("==", "!="):
+        same = is_same(t, a, b)
+        return same if symbol == "==" else not same
+    return None
+
+
+def _compare_sequences(t: Any, symbol: str, a: list[Value], b: list[Value]) -> bool:
+    for x, y in zip(a, b):
+        if not equal_or_same(t, x, y):
+            if symbol in ("==", "!="):
+                return symbol == "!="
+            return truth(t, compare(t, symbol, x, y))
+    return bool(COMPARE[symbol][1](len(a), len(b)))
+
+
+def equal_or_same(t: Any, a: Value, b: Value) -> bool:
+    """`a is b or a == b`, as containers compare."""
+    if force(a) is force(b):
+        return True
+    x, y = force(a), force(b)
+    if isinstance(x, Const) and isinstance(y, Const) and x.value is y.value:
+        return True
+    return truth(t, compare(t, "==", a, b))
+
+
+def is_same(t: Any, a: Value, b: Value) -> bool:
+    """`a is b`."""
+    a, b = force(a), force(b)
+    if a is b:
+        return True
+    if a.source is not None and b.source is not None and a.cls is b.cls and not isinstance(a, Const):
+        t.guard("DISTINCT", a.source, b.source)
+    if isinstance(a, Const) and isinstance(b, Const):
+        if a.value is None or b.value is None or isinstance(a.value, bool) or isinstance(b.value, bool):
+            return a.value is b.value
+        if type(a.value) is not type(b.value):
+            return False
+        if isinstance(a.value, (int, str, float, bytes, complex)):
+            if a.value != b.value:
+                return False
+            raise Break("identity of two equal numbers or strings")
+        return bool(a.value is b.value or (isinstance(a.value, torch.device) and a.value == b.value))
+    if isinstance(a, (Class, Builtin, Module, Namespace, Function, Opaque, Object)) and type(a) is type(b):
+        return a.obj is not None and a.obj is b.obj
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return False
+    if isinstance(a, Lazy) or isinstance(b, Lazy):
+        raise Break("identity of objects that aren't known")
+    if isinstance(a, Sequence) and isinstance(b, Sequence) and a.cls is b.cls is tuple and not a.items and not b.items:
+        return True
+    return False
+
+
+def truth(t: Any, v: Value) -> bool:
+    """`bool(v)`; a tensor's truth isn't known while tracing."""
+    v = force(v)
+    if isinstance(v, Const):
+        return bool(v.value)
+    if isinstance(v, Tensor):
+        raise Break("a branch on a tensor's data", "Use torch.where, or torch.cond where both sides are needed.")
+    if isinstance(v, Scalar):
+        return bool(v.sym)
+    if isinstance(v, (Sequence, Mapping, SetValue)):
+        return length(t, v) > 0
+    if isinstance(v, (Function, Builtin, Module, Method, Generator, Namespace)):
+        return True
+    for name in ("__bool__", "__len__"):
+        method = special_method(t, v, name)
+        if method is not None:
+            result = force(call(t, method, [], {}))
+            if isinstance(result, (Const, Scalar)):
+                return bool(result.value if isinstance(result, Const) else result.sym)
+            raise Break(f"the result of {name} is not known while tracing")
+    return True
+
+
+def is_subclass(t: Any, cls: type, target: Value) -> bool:
+    """`issubclass(cls, target)` for a class, a tuple of classes, or a union."""
+    target = force(target)
+    if isinstance(target, Sequence):
+        return any(is_subclass(t, cls, each) for each in target.items)
+    if isinstance(target, Class):
+        hook = type(target.obj).__dict__.get("__subclasscheck__")
+        if isinstance(hook, types.FunctionType) and type(target.obj).__module__ not in ("abc", "typing", "enum"):
+            raise Break(f"__subclasscheck__ of {type(target.obj).__qualname__}")
+        return issubclass(cls, target.obj)
+    if isinstance(target, (Opaque, Const)):
+        obj = target.obj if isinstance(target, Opaque) else target.value
+        try:
+            return issubclass(cls, obj)
+        except TypeError as error:
+            t.raise_(TypeError, *error.args)
+    raise Break("issubclass with a class that isn't known")
+
+
+def is_instance(t: Any, v: Value, target: Value) -> bool:
+    """`isinstance(v, target)`; classes with a Python `__instancecheck__` have it called."""
+    target = force(target)
+    if isinstance(target, Sequence):
+        return any(is_instance(t, v, each) for each in target.items)
+    v = v if isinstance(v, Lazy) and v.value is None and not isinstance(v.obj, type) else force(v)
+    cls = v.cls
+    if isinstance(target, Class):
+        meta = type(target.obj)
+        hook = class_lookup(t, meta, "__instancecheck__")
+        if hook is not None and isinstance(hook[0], (types.FunctionType, Function)) and not _plain_check(target.obj):
+            from .attributes import _wrap_raw
+
+            return truth(t, call(t, _wrap_raw(t, *hook), [target, v], {}))
+        if isinstance(v, Lazy):
+            force(v)
+        if target.obj is torch.nn.Parameter or meta is torch.nn.parameter._ParameterMeta:
+            native = force(v)
+            if isinstance(native, Tensor):
+                return isinstance(native.obj if native.obj is not None else native.fake, target.obj)
+        return issubclass(cls, target.obj) if isinstance(cls, type) else isinstance(v, target.obj)
+    force(v)
+    return is_subclass(t, cls, target)
+
+
+def _plain_check(cls: type) -> bool:
+    """Metaclasses of the standard library and torch whose check is issubclass with registered classes."""
+    return type(cls).__module__ in ("abc", "typing", "enum", "torch.nn.parameter", "torch", "torch._C", "torch.storage")
+
+
+def format_value(t: Any, v: Value, spec: str = "") -> Value:
+    """`format(v, spec)`."""
+    v = force(v)
+    if isinstance(v, (Const, Sequence)):
+        folded = fold(t, format, [v, Const(spec)], {})
+        if folded is not None:
+            return folded
+    if isinstance(v, Scalar):
+        return Const(format(int(v.sym), spec))
+    if isinstance(v, Class):
+        return Const(format(v.obj, spec))
+    if isinstance(v, Object):
+        for name, args in (("__format__", [Const(spec)]), ("__str__", []), ("__repr__", [])):
+            raw = class_lookup(t, v.cls, name)
+            if raw is not None and isinstance(raw[0], types.FunctionType) and (name == "__format__" or not spec):
+                return call(t, special_method(t, v, name), args, {})  # type: ignore[arg-type]
+        if issubclass(v.cls, BaseException) and not spec and isinstance(v.payload, Sequence) and len(v.payload.items) == 1:
+            return format_value(t, v.payload.items[0])
+    raise Break(f"formatting of a {v.cls.__qualname__}")
+
+
+__all__ = ["as_constant", "binary", "compare", "constant", "equal_or_same", "format_value", "inplace", "is_instance", "is_same", "is_subclass", "truth", "unary", "_name"]  # fmt: skip

@@ -1,0 +1,9 @@
+"""What the tracer knows of torch: operators, tensors, modes, modules.
+
+Importing this package fills the table of handlers. It may import `values`,
+`control`, `handlers`, the graph room and, inside functions, the model.
+"""
+
+from . import calls, compiler, leaf, methods, modules, state, tensors
+
+__all__ = ["calls", "compiler", "leaf", "methods", "modules", "state", "tensors"]

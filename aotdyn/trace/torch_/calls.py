@@ -1,0 +1,239 @@
+"""Calls of torch operators: values become operands, the builder runs and records, results become values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence as Items
+from typing import Any
+
+import torch
+
+from aotdyn.graph.build import FakeFailure, Operand
+
+from ..control import Break, NotConstant
+from ..values import Builtin, Class, Const, Mapping, Object, Scalar, Sequence, Tensor, Value, force
+from . import leaf
+
+ORDINARY = (torch.Tensor, torch.nn.Parameter)
+"""Tensor classes whose operators mean what torch says."""
+
+HINTS = {
+    "data-dependent": "The result depends on the data of a tensor; Python runs this operation.",
+    "dynamic-shape": "The shape of the result depends on the data of a tensor; Python runs this operation.",
+    "unsupported": "torch can't run this operator without data.",
+    "raises": "The operation raises; Python runs it, so that the error is torch's own.",
+}
+
+SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+class Operands:
+    """The operands of one call: what values turn into, and the tensors met on the way."""
+
+    def __init__(self, t: Any) -> None:
+        self.t = t
+        self.tensors: dict[int, Tensor] = {}
+        self.leaves: list[Any] = []
+
+    def convert(self, value: Value) -> Any:
+        """A structure of Operands and constants equal to `value`; Break where there is none."""
+        value = force(value)
+        if isinstance(value, Tensor):
+            check_ordinary(value)
+            self.tensors[id(value.fake)] = value
+            self.leaves.append(value.fake)
+            return Operand(value.node, value.fake)
+        if isinstance(value, Scalar):
+            return self._scalar(value)
+        if isinstance(value, Const):
+            if type(value.value) is range:
+                return list(value.value)
+            self.leaves.append(value.value)
+            return value.value
+        if isinstance(value, Sequence):
+            return self._sequence(value)
+        if isinstance(value, Mapping) and value.cls is dict:
+            return self._mapping(value)
+        if isinstance(value, Class) and value.obj in (bool, int, float, complex):
+            return value.obj
+        if isinstance(value, (Builtin, Class)):
+            raise Break(f"a {value.cls.__qualname__} as argument of an operator can't be put in a graph")
+        if isinstance(value, Object) and value.cls is slice:
+            parts = [value.attrs.get(name) for name in ("start", "stop", "step")]
+            return slice(*(None if part is None else self.convert(part) for part in parts))
+        raise Break(
+            f"an argument of type {value.cls.__qualname__} can't be put in a graph",
+            "Graphs take tensors, numbers, strings, dtypes, devices and containers of these.",
+        )
+
+    def _scalar(self, value: Scalar) -> Any:
+        known = concrete(value.sym)
+        if known is not None:
+            self.leaves.append(known)
+            return known
+        if value.node is None:
+            raise Break("a symbolic number without a node in the graph")
+        self.leaves.append(value.sym)
+        return Operand(value.node, value.sym)
+
+    def _sequence(self, value: Sequence) -> Any:
+        items = [self.convert(item) for item in value.items]
+        if value.cls is list:
+            return items
+        if value.cls is torch.Size:
+            return tuple(items) if any(isinstance(item, Operand) for item in items) else torch.Size(items)
+        if value.cls is tuple:
+            return tuple(items)
+        if hasattr(value.cls, "_fields"):
+            return tuple.__new__(value.cls, items)
+        if issubclass(value.cls, tuple):
+            return tuple(items)
+        raise Break(f"a {value.cls.__qualname__} as argument of an operator can't be put in a graph")
+
+    def _mapping(self, value: Mapping) -> Any:
+        from .. import model
+
+        if value.entries is None:
+            model.load_entries(self.t, value)
+        result: dict[Any, Any] = {}
+        for key, item in (value.entries or {}).values():
+            try:
+                result[model.as_constant(key)] = self.convert(item)
+            except NotConstant:
+                raise Break("a dict with keys that aren't constants can't be put in a graph") from None
+        return result
+
+
+def check_ordinary(value: Tensor) -> None:
+    """Break for a tensor subclass, whose `__torch_function__` has the last word."""
+    if value.cls not in ORDINARY:
+        raise Break(f"an operation on a tensor of class {value.cls.__qualname__}")
+
+
+def concrete(sym: Any) -> Any:
+    """The number that a symbol stands for if it is known without a guard, else None."""
+    if not isinstance(sym, SYMBOLS):
+        return sym
+    node = sym.node
+    for known in (
+        getattr(node, "maybe_as_int", None),
+        getattr(node, "maybe_as_float", None),
+        getattr(node, "maybe_as_bool", None),
+    ):
+        number = known() if known is not None else None
+        if number is not None:
+            return type_of_symbol(sym)(number)
+    return None
+
+
+def type_of_symbol(sym: Any) -> type:
+    """The Python type that a symbol poses as."""
+    return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(sym)]
+
+
+def call_torch(t: Any, fn: Any, args: Items[Value], kwargs: dict[str, Value]) -> Value:
+    """Record a call of the operator `fn` on values."""
+    name = leaf.methods().get(fn)
+    if name is None:
+        return record(t, fn, args, kwargs)
+    if not args or not isinstance(force(args[0]), Tensor):
+        raise Break(f"Tensor.{name} on something that isn't a tensor")
+    return record(t, name, args, kwargs)
+
+
+def record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -> Value:
+    """Record a call of a function, or of the method that a string names, and wrap its result."""
+    operands = Operands(t)
+    arguments = [operands.convert(arg) for arg in args]
+    keywords = {name: operands.convert(arg) for name, arg in kwargs.items()}
+    name = target if isinstance(target, str) else operation_name(target)
+    raises = leaf.may_raise(name, operands.leaves)
+    if raises and t.in_try():
+        raise Break(
+            f"{name} may raise on its data, inside a try or with block",
+            "An error must reach the handlers of the program, so Python runs this operation.",
+        )
+    node, result = run(t, target, arguments, keywords, operands)
+    if raises:
+        node.meta["may_raise"] = True
+    return wrap(t, node, result, operands.tensors)
+
+
+def run(
+    t: Any, target: Any, arguments: list[Any], keywords: dict[str, Any], operands: Operands | None = None
+) -> tuple[Any, Any]:
+    """Hand a call of operands to the builder under the symbolic modes; notes which tensors it changed."""
+    t.state.note_operation()
+    t.operations += 1
+    tensors = list(operands.tensors.values()) if operands is not None else []
+    before = [version(value.fake) for value in tensors]
+    builder = t.builder
+    try:
+        with t.state.applied():
+            if isinstance(target, str):
+                node, result = builder.call_method(target, arguments, keywords, t.stack_lines())
+            else:
+                node, result = builder.call_function(target, arguments, keywords, t.stack_lines())
+    except FakeFailure as failure:
+        raise Break(f"{describe(target)}: {failure.reason}", HINTS.get(failure.kind, "")) from failure
+    for value, old in zip(tensors, before, strict=True):
+        if version(value.fake) != old:
+            t.mutated(value)
+    return node, result
+
+
+def version(fake: torch.Tensor) -> int:
+    """The version counter of a fake tensor; -1 for one of inference mode, which has none."""
+    return -1 if fake.is_inference() else fake._version
+
+
+def operation_name(target: Any) -> str:
+    """The short name of an operator."""
+    if isinstance(target, torch._ops.OpOverload):
+        return target._schema.name.rpartition("::")[2]
+    return getattr(target, "__name__", str(target)).rpartition(".")[2]
+
+
+def describe(target: Any) -> str:
+    """An operator as the user calls it."""
+    return f"Tensor.{target}" if isinstance(target, str) else operation_name(target)
+
+
+def wrap(t: Any, node: Any, result: Any, tensors: dict[int, Tensor]) -> Value:
+    """The value of what a node gives; a result that is one of the operands' fakes is that tensor itself."""
+    from .. import model
+
+    if isinstance(result, torch.Tensor):
+        same = tensors.get(id(result))
+        return same if same is not None else Tensor(node, result)
+    if isinstance(result, SYMBOLS):
+        known = concrete(result)
+        return Scalar(node, result) if known is None else Const(known)
+    if isinstance(result, (tuple, list)):
+        if not _symbolic(result):
+            return (
+                model.constant(result)
+                if not isinstance(result, list)
+                else Sequence(list, [model.constant(x) for x in result])
+            )
+        return Sequence(type(result), [_item(t, node, result, i, tensors) for i in range(len(result))])
+    if isinstance(result, dict):
+        raise Break("an operator whose result is a dict")
+    if result is None or isinstance(result, (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout)):
+        return Const(result)
+    raise Break(f"an operator whose result is a {type(result).__qualname__}")
+
+
+def _symbolic(result: Any) -> bool:
+    if isinstance(result, (tuple, list)):
+        return any(_symbolic(item) for item in result)
+    return isinstance(result, (torch.Tensor, *SYMBOLS))
+
+
+def _item(t: Any, node: Any, result: Any, i: int, tensors: dict[int, Tensor]) -> Value:
+    if not _symbolic(result[i]):
+        return wrap(t, node, result[i], tensors)
+    if isinstance(result[i], torch.Tensor) and id(result[i]) in tensors:
+        return tensors[id(result[i])]
+    child, _ = run(t, operator.getitem, [Operand(node, result), i], {})
+    return wrap(t, child, result[i], tensors)

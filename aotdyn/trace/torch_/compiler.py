@@ -1,0 +1,195 @@
+"""Whether code is being compiled, what asks to be left out, and what no graph can hold."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch._jit_internal
+
+from aotdyn.guards.sources import Pure
+
+from .. import handlers
+from ..control import Break, NotConstant
+from ..handlers import HANDLERS, handles
+from ..values import Const, Sequence, Tensor, Value, force
+
+TRUE = (
+    "torch.compiler.is_compiling",
+    "torch.compiler.is_dynamo_compiling",
+    "torch._dynamo.external_utils.is_compiling",
+    "torch._dynamo.is_compiling",
+    "torch._utils.is_compiling",
+    "aotdyn.api.is_compiling",
+)
+"""Twins of `is_compiling`: true in traced code."""
+
+FALSE = (
+    "torch.compiler.is_exporting",
+    "torch.jit.is_scripting",
+    "torch.jit.is_tracing",
+    "torch._jit_internal.is_scripting",
+    "torch._C._is_tracing",
+    "torch._C._is_fx_tracing",
+    "torch.fx._symbolic_trace.is_fx_tracing",
+    "torch.fx._symbolic_trace.is_fx_symbolic_tracing",
+    "torch.onnx.is_in_onnx_export",
+)
+"""Other tracers' questions: no (the dispatcher steps aside while one of them traces)."""
+
+BREAKS: dict[str, str] = {
+    "torch._dynamo.graph_break": "explicit graph break",
+    "torch._dynamo.decorators.graph_break": "explicit graph break",
+    "aotdyn.api.graph_break": "explicit graph break",
+    "torch._dynamo.decorators.mark_dynamic": "mark_dynamic",
+    "torch._dynamo.decorators.mark_static": "mark_static",
+    "torch._dynamo.decorators.maybe_mark_dynamic": "maybe_mark_dynamic",
+    "torch.utils.checkpoint.checkpoint": "activation checkpointing",
+    "torch.random.fork_rng": "fork_rng",
+    "torch.manual_seed": "seeding the random generators",
+    "torch.seed": "seeding the random generators",
+    "torch.initial_seed": "reading the random seed",
+    "torch.get_rng_state": "reading the random state",
+    "torch.set_rng_state": "setting the random state",
+    "torch.cuda.manual_seed": "seeding the random generators",
+    "torch.cuda.manual_seed_all": "seeding the random generators",
+    "torch.set_default_dtype": "changing the default dtype",
+    "torch.set_default_device": "changing the default device",
+    "torch.set_default_tensor_type": "changing the default tensor type",
+    "torch.set_num_threads": "changing the number of threads",
+    "torch.use_deterministic_algorithms": "changing deterministic mode",
+    "torch.set_float32_matmul_precision": "changing the matmul precision",
+    "torch.set_anomaly_enabled": "changing anomaly mode",
+    "torch.vmap": "a functorch transform",
+    "torch.func.vmap": "a functorch transform",
+    "torch.func.grad": "a functorch transform",
+    "torch.func.grad_and_value": "a functorch transform",
+    "torch.func.jacrev": "a functorch transform",
+    "torch.func.jacfwd": "a functorch transform",
+    "torch.func.hessian": "a functorch transform",
+    "torch.func.jvp": "a functorch transform",
+    "torch.func.vjp": "a functorch transform",
+    "torch.func.functional_call": "functional_call",
+    "torch.autograd.backward": "running a backward pass",
+    "torch.autograd.grad": "running a backward pass",
+    "torch.cond": "torch.cond",
+    "torch.compile": "a call of torch.compile",
+    "torch.save": "saving a file",
+    "torch.load": "loading a file",
+    "torch.from_numpy": "a tensor made of a numpy array",
+    "torch.frombuffer": "a tensor made of a buffer",
+    "torch.is_nonzero": "a branch on a tensor's data",
+    "torch.jit.script": "TorchScript",
+    "torch.jit.trace": "TorchScript",
+    "torch.fx.symbolic_trace": "another tracer",
+}
+"""Functions that Python must run, by public path, with the reason."""
+
+
+def _find(path: str) -> Any:
+    """The object at a dotted path of a module that is loaded already, else None."""
+    module, _, name = path.rpartition(".")
+    return vars(sys.modules[module]).get(name) if module in sys.modules else None
+
+
+def _constantly(value: Any) -> Callable[..., Value]:
+    return lambda t, *args, **kwargs: Const(value)
+
+
+def _breaking(reason: str) -> Callable[..., Value]:
+    def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
+        raise Break(reason)
+
+    return handler
+
+
+_registered: set[str] = set()
+
+
+def register_late() -> None:
+    """Declare handlers of functions whose modules are imported by now; torch._dynamo is none of ours to import."""
+    tables: tuple[tuple[Iterable[str], Callable[[str], Any]], ...] = (
+        (TRUE, lambda path: _constantly(True)),
+        (FALSE, lambda path: _constantly(False)),
+        (BREAKS, _break),
+    )
+    for paths, make in tables:
+        for path in paths:
+            if path in _registered:
+                continue
+            found = _find(path)
+            if found is not None:
+                _registered.add(path)
+                HANDLERS.setdefault(found, make(path))
+
+
+def _break(path: str) -> Callable[..., Value]:
+    return _breaking(BREAKS[path])
+
+
+def allowed_in_graph(fn: Any) -> bool:
+    """Whether `torch.compiler.allow_in_graph` was called on `fn` (its registry is torch._dynamo's)."""
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    try:
+        return rules is not None and id(fn) in rules._allowed_callable_ids.function_ids  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):
+        return False
+
+
+handles(torch._C._get_tracing_state)(_constantly(None))
+handles(torch._C._log_api_usage_once)(_constantly(None))
+handlers.foldable(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name)
+
+
+@handles(torch.autograd.Function.apply.__func__, torch.autograd.function.Function.apply.__func__)
+def _apply(t: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    raise Break("a custom autograd.Function", "Its forward and backward run natively between two graphs.")
+
+
+def _pure(name: str, function: Callable[[], Any]) -> None:
+    @handles(function)
+    def _read(t: Any) -> Value:
+        return t.wrap(function(), Pure(name))
+
+
+_pure("torch.get_num_threads", torch.get_num_threads)
+_pure("torch.cuda.is_available", torch.cuda.is_available)
+
+
+@handles(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)
+def _has_torch_function(t: Any, *args: Value) -> Value:
+    """Plain tensors have none; Break for a class that may."""
+    for arg in args:
+        value = force(arg)
+        parts = value.items if isinstance(value, Sequence) else [value]
+        for part in parts:
+            part = force(part)
+            if isinstance(part, Tensor):
+                if part.cls not in (torch.Tensor, torch.nn.Parameter):
+                    raise Break(f"an operation on a tensor of class {part.cls.__qualname__}")
+            elif hasattr(part.cls, "__torch_function__"):
+                raise Break(f"`__torch_function__` of {part.cls.__qualname__}")
+    return Const(False)
+
+
+@handles(torch._check_with)
+def _check_with(t: Any, error_type: Value, cond: Value, message: Value) -> Value:
+    from .. import model
+
+    if isinstance(force(cond), Tensor):
+        raise Break("torch._check of a tensor")
+    if model.truth(t, cond):
+        return Const(None)
+    message = force(message)
+    if isinstance(message, Const) and message.value is None:
+        raise Break("torch._check failed")
+    text = model.call(t, model.class_value(t, str), [model.call(t, message, [], {})], {})
+    try:
+        return t.raise_(model.as_constant(error_type), text)
+    except NotConstant:
+        raise Break("torch._check failed") from None
+
+
+register_late()

@@ -1,0 +1,161 @@
+"""Which torch callables go into the graph as one call.
+
+The table is made once, by walking torch's public namespaces: C operators, and
+the Python functions around them whose only effect is on tensors. Functions
+that tell Python facts have handlers instead; everything else written in Python
+is traced into.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+import torch
+
+from .compiler import allowed_in_graph
+
+C_NAMESPACES = (
+    torch._C._VariableFunctions,
+    torch._C._nn,
+    torch._C._linalg,
+    torch._C._fft,
+    torch._C._special,
+    torch._C._sparse,
+)
+"""Everything written in C here is an operator, but for FACTS and BROKEN."""
+
+PYTHON_NAMESPACES = (torch, torch.functional, torch.nn.functional, torch._VF, torch.sparse)
+"""Searched for Python functions whose module is one of PYTHON_MODULES."""
+
+PYTHON_MODULES = frozenset(
+    [
+        "torch.functional",
+        "torch.nn.functional",
+        "torch._linalg_utils",
+        "torch._lowrank",
+        "torch._lobpcg",
+        "torch.sparse",
+    ]
+)
+
+FACTS = frozenset(
+    "can_cast is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero is_same_size is_signed"
+    " is_vulkan_available promote_types result_type numel get_device cudnn_is_acceptable"
+    " _has_compatible_shallow_copy_type _use_cudnn_ctc_loss _use_cudnn_rnn_flatten_weight _nnpack_available"
+    " broadcast_shapes assert_int_or_pair handle_torch_function has_torch_function has_torch_function_unary"
+    " has_torch_function_variadic get_all_sharing_strategies boolean_dispatch".split()
+)
+"""Functions that tell Python facts: handlers fold them, or they are traced into."""
+
+BROKEN = frozenset("from_numpy frombuffer from_file from_dlpack _local_scalar_dense dequantize_self".split())
+"""Functions that make tensors of data that the graph doesn't have."""
+
+TRACED = frozenset(
+    "triplet_margin_with_distance_loss _overload _jit_unused _list_with_default _pair _single _triple _sym_int"
+    " _expand_single_value _list_or_empty _enum_list_as_int_list _get_softmax_dim _is_integer _verify_batch_size"
+    " _verify_spatial_size _none_or_dtype _unpool_output_size _check_unpool_output_size _mha_shape_check"
+    " _check_key_padding_mask _check_list_size as_sparse_gradcheck linear_cross_entropy"
+    " to_sparse_semi_structured".split()
+)
+"""Python functions that take callables or only look at Python values."""
+
+PYTHON_FACT_METHODS = frozenset(
+    "__len__ __iter__ __hash__ __dir__ __array__ __array_wrap__ __contains__ __format__ __repr__ __reversed__"
+    " __deepcopy__ __reduce_ex__ __setstate__ __dlpack__ __dlpack_device__ __torch_function__ __torch_dispatch__"
+    " __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __long__ __getitem__ __setitem__ __delitem__"
+    " __cuda_array_interface__ __new__ __init__ __init_subclass__ __class_getitem__ __subclasshook__ __getattribute__"
+    " __setattr__ __delattr__ __getstate__ __sizeof__ __reduce__ __str__".split()
+)
+"""Methods of Tensor that don't go into the graph by their name: handlers or the data model answer for them."""
+
+
+@functools.cache
+def functions() -> frozenset[Any]:
+    """The operators that are found in torch's namespaces."""
+    found: set[Any] = set()
+    for space in C_NAMESPACES:
+        for name in dir(space):
+            value = getattr(space, name, None)
+            if isinstance(value, types.BuiltinFunctionType) and name not in FACTS and name not in BROKEN:
+                found.add(value)
+    for space in PYTHON_NAMESPACES:
+        for name in dir(space):
+            value = vars(space).get(name)
+            if isinstance(value, types.FunctionType) and value.__module__ in PYTHON_MODULES and _operator(name):
+                found.add(value)
+    return frozenset(found)
+
+
+def _operator(name: str) -> bool:
+    return name not in FACTS and name not in BROKEN and name not in TRACED
+
+
+@functools.cache
+def methods() -> dict[Any, str]:
+    """Tensor's methods that go into the graph by name: descriptor or Python function -> name."""
+    found: dict[Any, str] = {}
+    for cls in (torch._C.TensorBase, torch.Tensor):
+        for name, raw in vars(cls).items():
+            callable_ = isinstance(raw, (types.MethodDescriptorType, types.WrapperDescriptorType, types.FunctionType))
+            if callable_ and name not in PYTHON_FACT_METHODS:
+                found[raw] = name
+    return found
+
+
+def raw_method(name: str) -> Any:
+    """What Tensor's MRO holds under `name`: the key of its handler; None if absent."""
+    for cls in torch.Tensor.__mro__[:-1]:
+        if name in cls.__dict__:
+            return cls.__dict__[name]
+    return None
+
+
+def is_leaf(fn: Any) -> bool:
+    """Whether a call of `fn` goes into the graph as one node."""
+    if isinstance(fn, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return True
+    if not isinstance(fn, _KINDS):
+        return False
+    return fn in functions() or fn in methods() or (isinstance(fn, types.FunctionType) and allowed_in_graph(fn))
+
+
+_KINDS = (
+    types.BuiltinFunctionType,
+    types.FunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+)
+
+
+MAY_RAISE = frozenset(
+    "embedding embedding_bag cholesky inv inverse solve solve_triangular lstsq eigh eigvalsh eig eigvals svd svdvals"
+    " ldl_factor lu_factor cholesky_solve cholesky_inverse multinomial bernoulli normal poisson nll_loss nll_loss2d"
+    " cross_entropy one_hot gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_"
+    " index_select index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ take"
+    " take_along_dim put put_ _assert_async bincount histc binary_cross_entropy ctc_loss multi_margin_loss"
+    " multilabel_margin_loss max_unpool1d max_unpool2d max_unpool3d repeat_interleave tensor_split segment_reduce"
+    " bucketize masked_scatter masked_scatter_ matrix_power tensorinv tensorsolve unique_dim corrcoef"
+    " linear_cross_entropy adaptive_log_softmax_with_loss binomial".split()
+)
+"""Names of operators that may raise on their data, whatever the metadata says."""
+
+DIVISIONS = frozenset(
+    "floordiv mod ifloordiv imod floor_divide floor_divide_ remainder remainder_ fmod fmod_ div divide div_ divide_"
+    " __floordiv__ __mod__ __rfloordiv__ __rmod__ __ifloordiv__ __imod__ true_divide gcd".split()
+)
+"""Names of divisions: of integers by a tensor they may raise."""
+
+
+def may_raise(name: str, operands: list[Any]) -> bool:
+    """Whether the operator called `name` may raise on the data of its operands (fakes and constants)."""
+    if name in MAY_RAISE:
+        return True
+    tensors = [each for each in operands if isinstance(each, torch.Tensor)]
+    whole = [not (each.dtype.is_floating_point or each.dtype.is_complex) for each in tensors]
+    if name in DIVISIONS:
+        return bool(whole) and all(whole) and not any(isinstance(each, (float, complex)) for each in operands)
+    if name in ("getitem", "setitem", "__getitem__", "__setitem__"):
+        return any(whole[i] and tensors[i].dtype is not torch.bool for i in range(1, len(tensors)))
+    return False

@@ -1,0 +1,225 @@
+"""Methods and functions of tensors that tell Python facts, or that need the tensor itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..control import Break, NotConstant
+from ..handlers import HANDLERS, foldable, handles
+from ..values import Class, Const, Sequence, Tensor, Value, force
+from . import calls, leaf
+from .tensors import shape_value, tensor_iterate, tensor_length
+
+FACT_METHODS = (
+    "stride dim ndimension numel nelement storage_offset is_contiguous is_floating_point is_complex is_conj is_neg"
+    " is_inference is_signed element_size get_device is_same_size is_coalesced dense_dim sparse_dim has_names"
+    " is_distributed dim_order".split()
+)
+"""Methods whose answer metadata decides."""
+
+FACT_FUNCTIONS = (
+    "numel is_floating_point is_complex is_conj is_neg is_inference is_signed is_same_size get_device is_distributed"
+    " result_type can_cast promote_types".split()
+)
+"""The same as functions of torch."""
+
+DATA = "It depends on the data of a tensor; Python runs it between two graphs. Keep the value a tensor where you can."
+
+BROKEN_METHODS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        "tolist numpy __array__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __contains__".split(),
+        ("a tensor's data as a Python object", DATA),
+    ),
+    **dict.fromkeys(("__repr__", "__format__", "__str__"), ("text of a tensor's data", DATA)),
+    **dict.fromkeys(
+        "data_ptr const_data_ptr mutable_data_ptr is_set_to".split(), ("the address of a tensor's data", "")
+    ),
+    **dict.fromkeys(
+        "storage untyped_storage _typed_storage storage_type set_ share_memory_ is_shared __dlpack__"
+        " __dlpack_device__ is_pinned".split(),
+        ("a tensor's storage", ""),
+    ),
+    **dict.fromkeys(
+        "backward register_hook register_post_accumulate_grad_hook retain_grad reinforce".split(),
+        ("the autograd graph of a tensor", "Backward passes and hooks run between two graphs."),
+    ),
+    **dict.fromkeys("__deepcopy__ __reduce_ex__ __setstate__".split(), ("copying a tensor as a Python object", "")),
+    **dict.fromkeys(("map_", "map2_", "apply_", "module_load", "_make_subclass"), ("the bytes of a tensor", "")),
+}
+"""Methods that Python must run: what they need, and a hint."""
+
+
+def _fact(name: str, function: Callable[..., Any], target: Any) -> Callable[..., Value]:
+    """A handler that asks the fake tensor; where the answer has symbols, the question goes into the graph."""
+
+    def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
+        from .. import model
+
+        try:
+            result = function(*(_native(arg) for arg in args), **{key: _native(arg) for key, arg in kwargs.items()})
+        except (NotConstant, RuntimeError, TypeError, IndexError, ValueError) as error:
+            raise Break(f"{name}: {error}" if str(error) else f"{name} of a value that isn't known") from error
+        if isinstance(result, calls.SYMBOLS) or (
+            isinstance(result, tuple) and any(isinstance(r, calls.SYMBOLS) for r in result)
+        ):
+            return calls.record(t, target, args, kwargs)
+        return model.constant(result)
+
+    return handler
+
+
+def _native(value: Value) -> Any:
+    from .. import model
+
+    value = force(value)
+    if isinstance(value, Tensor):
+        calls.check_ordinary(value)
+        return value.fake
+    return model.as_python(value)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda receiver, *args, **kwargs: getattr(receiver, name)(*args, **kwargs)
+
+
+for _name in FACT_METHODS:
+    _raw = leaf.raw_method(_name)
+    if _raw is not None:
+        HANDLERS[_raw] = _fact(f"Tensor.{_name}", _method(_name), _name)
+for _name in FACT_FUNCTIONS:
+    _function = getattr(torch, _name, None)
+    if _function is not None:
+        HANDLERS[_function] = _fact(f"torch.{_name}", _function, _function)
+
+
+def _breaking(name: str, reason: str, hint: str) -> Callable[..., Value]:
+    def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
+        raise Break(f"Tensor.{name}: {reason}", hint)
+
+    return handler
+
+
+for _name, (_reason, _hint) in BROKEN_METHODS.items():
+    _raw = leaf.raw_method(_name)
+    if _raw is not None:
+        HANDLERS[_raw] = _breaking(_name, _reason, _hint)
+
+
+@handles(leaf.raw_method("storage_offset"))
+def _storage_offset(t: Any, v: Value) -> Value:
+    """Tensor guards don't see the offset of an input: it is guarded by itself."""
+    from aotdyn.guards.sources import Pure
+
+    tensor = _tensor(v)
+    if tensor.source is not None:
+        return t.wrap(tensor.obj.storage_offset(), Pure("torch.Tensor.storage_offset", tensor.source))
+    return Const(int(tensor.fake.storage_offset()))
+
+
+def _tensor(value: Value) -> Tensor:
+    value = force(value)
+    if not isinstance(value, Tensor):
+        raise Break("a method of Tensor on something else")
+    return value
+
+
+@handles(leaf.raw_method("size"))
+def _size(t: Any, v: Value, dim: Value | None = None) -> Value:
+    tensor = _tensor(v)
+    if dim is None or (isinstance(force(dim), Const) and force(dim).value is None):  # type: ignore[attr-defined]
+        return shape_value(t, tensor)
+    return calls.record(t, "size", [tensor, dim], {})
+
+
+@handles(leaf.raw_method("item"))
+def _item(t: Any, v: Value) -> Value:
+    if getattr(t.options, "capture_scalar_outputs", False):
+        return calls.record(t, "item", [v], {})
+    raise Break("Tensor.item: a tensor's data as a Python object", DATA)
+
+
+@handles(leaf.raw_method("type"))
+def _type(t: Any, v: Value, dtype: Value | None = None, **kwargs: Value) -> Value:
+    """Without arguments the name of the legacy type, else a conversion."""
+    tensor = _tensor(v)
+    if dtype is not None and not (isinstance(force(dtype), Const) and force(dtype).value is None):  # type: ignore[attr-defined]
+        target = force(dtype)
+        if isinstance(target, Class):
+            raise Break("Tensor.type with a class")
+        return calls.record(t, "type", [tensor, target], kwargs)
+    return Const(torch.empty(0, dtype=tensor.fake.dtype, device=tensor.fake.device).type())
+
+
+@handles(leaf.raw_method("requires_grad_"))
+def _requires_grad_(t: Any, v: Value, requires_grad: Value | None = None) -> Value:
+    tensor = _tensor(v)
+    flag = True if requires_grad is None else getattr(force(requires_grad), "value", None)
+    if tensor.fake.requires_grad is flag and (flag or tensor.fake.is_leaf):
+        return tensor
+    raise Break("Tensor.requires_grad_: whether a tensor takes part in autograd changes")
+
+
+@handles(leaf.raw_method("__len__"))
+def _len(t: Any, v: Value) -> Value:
+    return tensor_length(t, _tensor(v))
+
+
+@handles(leaf.raw_method("__iter__"))
+def _iter(t: Any, v: Value) -> Value:
+    from .. import model
+
+    return model.iterate(t, tensor_iterate(t, _tensor(v)))
+
+
+@handles(leaf.raw_method("__reversed__"))
+def _reversed(t: Any, v: Value) -> Value:
+    """`flip(0)`, as torch/_tensor.py has it."""
+    tensor = _tensor(v)
+    return tensor if tensor.fake.dim() == 0 else calls.record(t, "flip", [tensor, Const(0)], {})
+
+
+@handles(torch.is_tensor)
+def _is_tensor(t: Any, obj: Value) -> Value:
+    return Const(isinstance(force(obj), Tensor))
+
+
+@handles(torch.is_storage)
+def _is_storage(t: Any, obj: Value) -> Value:
+    return Const(force(obj).cls in torch._storage_classes)
+
+
+@handles(torch.Size)
+def _new_size(t: Any, items: Value | None = None) -> Value:
+    from .. import model
+
+    return Sequence(torch.Size, [] if items is None else list(model.unpack(t, items)))
+
+
+@handles(torch.Size.numel)
+def _size_numel(t: Any, size: Value) -> Value:
+    from .. import model
+
+    result: Value = Const(1)
+    for item in model.unpack(t, size):
+        result = model.binary(t, "*", result, item)
+    return result
+
+
+@handles(torch.broadcast_shapes)
+def _broadcast_shapes(t: Any, *shapes: Value) -> Value:
+    from .. import model
+
+    try:
+        native = [model.as_python(shape) for shape in shapes]
+    except NotConstant:
+        raise Break("broadcast_shapes of sizes that aren't known") from None
+    try:
+        return model.constant(torch.broadcast_shapes(*native))
+    except RuntimeError as error:
+        raise Break(f"broadcast_shapes: {error}") from error
+
+
+foldable(torch.device, torch.finfo, torch.iinfo)

@@ -1,0 +1,71 @@
+"""Knowledge of nn.Module: attributes that live in `_parameters`, `_buffers` and `_modules`.
+
+Modules are ordinary Python objects otherwise: `__call__` and `__setattr__` are
+traced into.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from aotdyn.guards.sources import Pure
+
+from ..control import Break
+from ..handlers import handles
+from ..values import Class, Const, Mapping, Object, Opaque, Value, force
+
+DICTS = ("_parameters", "_buffers", "_modules")
+"""Dicts that `nn.Module.__getattr__` looks into, in its order."""
+
+
+def module_attr(t: Any, obj: Object, name: str) -> Value | None:
+    """What `nn.Module.__getattr__(obj, name)` returns; None where it raises AttributeError."""
+    from .. import model
+    from ..model.attributes import instance_lookup
+
+    key = Const(name)
+    for each in DICTS:
+        holder = instance_lookup(t, obj, each)
+        if holder is None:
+            continue
+        mapping = force(holder)
+        if isinstance(mapping, Object) and isinstance(mapping.payload, Mapping):
+            mapping = mapping.payload
+        if not isinstance(mapping, Mapping):
+            raise Break(f"{each} of a module is a {mapping.cls.__qualname__}")
+        found = model.lookup(t, mapping, key)
+        if found is not None:
+            return found
+    return None
+
+
+@handles(torch.nn.Module.__getattr__)
+def _getattr(t: Any, obj: Value, name: Value) -> Value:
+    module, wanted = force(obj), force(name)
+    if not isinstance(module, Object) or not isinstance(wanted, Const):
+        raise Break("nn.Module.__getattr__ of an unusual object")
+    found = module_attr(t, module, wanted.value)
+    if found is None:
+        t.raise_(AttributeError, f"'{module.cls.__name__}' object has no attribute '{wanted.value}'")
+    return found
+
+
+@handles(weakref.ReferenceType.__call__)
+def _dereference(t: Any, reference: Value) -> Value:
+    """RNNs hold their weights by weak reference, and compare them with their parameters."""
+    found = force(reference)
+    if not isinstance(found, Opaque) or found.source is None:
+        raise Break("call of a weak reference")
+    return t.wrap(found.obj(), Pure("weakref.call", found.source))
+
+
+def _no_module(t: Any, *args: Value, **kwargs: Value) -> Value:
+    name = next((force(a).obj.__qualname__ for a in args if isinstance(force(a), Class)), "a tensor")
+    raise Break(f"construction of {name} while tracing", "Make parameters outside of the compiled code.")
+
+
+handles(torch.nn.Parameter, torch.nn.Buffer, torch.nn.parameter.UninitializedParameter)(_no_module)
+handles(torch.nn.parameter.UninitializedBuffer)(_no_module)

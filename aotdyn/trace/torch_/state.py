@@ -1,0 +1,296 @@
+"""Symbolic global state: the modes that the traced program is in, as far as it reads or changes them.
+
+Grad mode and autocast can change while tracing: a change is a node of the
+graph, and operators run on fake tensors under the symbolic modes. Everything
+else is read from the process, guarded, and can't be changed. Facts have the
+names of `guards.globalstate.FACTS`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from aotdyn.graph import effects
+from aotdyn.guards import globalstate
+
+from ..control import Break
+from ..handlers import handles
+from ..values import Const, Value, force
+
+DEVICES = effects.Modes.DEVICES
+"""Devices whose autocast mode can change while tracing."""
+
+DEVICE_MODE = ("torch.utils._device", "DeviceContext")
+"""The function mode that stands for a default device: it changes nothing but factories."""
+
+
+class State:
+    """The modes at one point of the trace; `began` holds those that the trace began with, once read."""
+
+    def __init__(self, t: Any) -> None:
+        from . import compiler
+
+        compiler.register_late()
+        self.t = t
+        self.token = Value()
+        self.began: dict[Any, Any] = {}
+        self.current: dict[Any, Any] = {}
+        self.nesting = 0
+        self._noted = False
+
+    def read(self, key: Any) -> Any:
+        """A mode by its key in MODES, as the program would see it."""
+        if key in self.current:
+            return self.current[key]
+        mode = MODES[key]
+        self.t.guard_global(mode.fact)
+        value = self.current[key] = self.began[key] = mode.read()
+        return value
+
+    def write(self, key: Any, value: Any) -> None:
+        """Change a mode: a node in the graph, unless it changes nothing."""
+        if self.read(key) == value:
+            return
+        self.t.mutated(self.token)
+        mode = MODES[key]
+        self.current[key] = value
+        self.record(mode.setter, (*mode.key, value))
+
+    def record(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """A node that calls a mode's setter; the real modes stay as they are."""
+        real = effects.Modes()
+        try:
+            self.t.builder.call_function(function, args, {}, self.t.stack_lines())
+        finally:
+            real.restore()
+
+    def changes(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+        """Calls that take the process from the modes that the trace began with to the present ones."""
+        calls = [
+            (MODES[key].setter, (*MODES[key].key, value))
+            for key, value in self.current.items()
+            if self.began[key] != value
+        ]
+        step = torch.autocast_increment_nesting if self.nesting > 0 else torch.autocast_decrement_nesting
+        return calls + [(step, ())] * abs(self.nesting)
+
+    def initial(self, facts: Iterable[str]) -> dict[str, Any]:
+        """The facts as the trace began, encoded: the `expected` of a GLOBAL guard."""
+        return globalstate.snapshot(facts)
+
+    @contextlib.contextmanager
+    def restored(self) -> Iterator[None]:
+        """Whatever happens while tracing, the process's modes stay what they were."""
+        real = effects.Modes()
+        try:
+            yield
+        finally:
+            real.restore()
+
+    def note_operation(self) -> None:
+        """Guard what every operator depends on; Break under a function mode of the user's."""
+        if self._noted:
+            return
+        for fact in globalstate.ALWAYS:
+            self.t.guard_global(fact)
+        modes = globalstate.FACTS["function_modes"].read()
+        if any(mode[:2] != DEVICE_MODE for mode in modes):
+            raise Break("a torch function mode is active", "Its `__torch_function__` runs for each operator.")
+        self._noted = True
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """The symbolic modes made real, for running operators on fake tensors."""
+        autocast = any(torch.is_autocast_enabled(device) for device in DEVICES)
+        moved = [key for key, value in self.current.items() if self.began[key] != value]
+        if not moved and not autocast:
+            yield
+            return
+        real = effects.Modes()
+        try:
+            for key in moved:
+                MODES[key].setter(*MODES[key].key, self.current[key])
+            torch.set_autocast_cache_enabled(False)  # casts of fakes must not stay in the real cache
+            yield
+        finally:
+            real.restore()
+
+
+class Mode:
+    """How one changeable mode is read and set; `fact` guards its first reading."""
+
+    def __init__(self, fact: str, read: Callable[..., Any], setter: Callable[..., Any], *key: Any) -> None:
+        self.fact, self.setter, self.key = fact, setter, key
+        self.reader = read
+
+    def read(self) -> Any:
+        """The mode of the process."""
+        return self.reader(*self.key)
+
+
+def _autocast_modes() -> dict[Any, Mode]:
+    made: dict[Any, Mode] = {}
+    for device in DEVICES:
+        made["enabled", device] = Mode("autocast", torch.is_autocast_enabled, torch.set_autocast_enabled, device)
+        made["dtype", device] = Mode("autocast_dtypes", torch.get_autocast_dtype, torch.set_autocast_dtype, device)
+    return made
+
+
+MODES: dict[Any, Mode] = {
+    "grad": Mode("grad_enabled", torch.is_grad_enabled, torch._C._set_grad_enabled),
+    "cache": Mode("autocast", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+    **_autocast_modes(),
+}
+"""Modes that may change while tracing, by key."""
+
+
+def _known(value: Value, what: str) -> Any:
+    value = force(value)
+    if not isinstance(value, Const):
+        raise Break(f"{what} isn't known while tracing")
+    return value.value
+
+
+def _device(value: Value | None) -> str:
+    device = "cuda" if value is None else _known(value, "the device of autocast")
+    if device not in DEVICES:
+        raise Break(f"autocast of device {device!r}")
+    return device
+
+
+@handles(torch.is_grad_enabled)
+def _is_grad_enabled(t: Any) -> Value:
+    return Const(t.state.read("grad"))
+
+
+@handles(torch._C._set_grad_enabled)
+def _set_grad_enabled(t: Any, mode: Value) -> Value:
+    t.state.write("grad", bool(_known(mode, "the grad mode")))
+    return Const(None)
+
+
+@handles(torch.is_autocast_enabled)
+def _is_autocast_enabled(t: Any, device_type: Value | None = None) -> Value:
+    return Const(t.state.read(("enabled", _device(device_type))))
+
+
+@handles(torch.is_autocast_cpu_enabled)
+def _is_autocast_cpu_enabled(t: Any) -> Value:
+    return Const(t.state.read(("enabled", "cpu")))
+
+
+@handles(torch.get_autocast_dtype)
+def _get_autocast_dtype(t: Any, device_type: Value) -> Value:
+    return Const(t.state.read(("dtype", _device(device_type))))
+
+
+@handles(torch.get_autocast_cpu_dtype)
+def _get_autocast_cpu_dtype(t: Any) -> Value:
+    return Const(t.state.read(("dtype", "cpu")))
+
+
+@handles(torch.get_autocast_gpu_dtype)
+def _get_autocast_gpu_dtype(t: Any) -> Value:
+    return Const(t.state.read(("dtype", "cuda")))
+
+
+@handles(torch.set_autocast_enabled)
+def _set_autocast_enabled(t: Any, device_type: Value, enabled: Value | None = None) -> Value:
+    if enabled is None:  # the old form, set_autocast_enabled(enabled), is about CUDA
+        device_type, enabled = Const("cuda"), device_type
+    t.state.write(("enabled", _device(device_type)), _known(enabled, "whether autocast is on"))
+    return Const(None)
+
+
+@handles(torch.set_autocast_dtype)
+def _set_autocast_dtype(t: Any, device_type: Value, dtype: Value) -> Value:
+    t.state.write(("dtype", _device(device_type)), _known(dtype, "the dtype of autocast"))
+    return Const(None)
+
+
+@handles(torch.is_autocast_cache_enabled)
+def _is_autocast_cache_enabled(t: Any) -> Value:
+    return Const(t.state.read("cache"))
+
+
+@handles(torch.set_autocast_cache_enabled)
+def _set_autocast_cache_enabled(t: Any, enabled: Value) -> Value:
+    t.state.write("cache", _known(enabled, "whether autocast caches"))
+    return Const(None)
+
+
+def _nest(t: Any, by: int) -> Value:
+    """The nesting level never is a node: only the level itself can be seen, and `changes` replays it."""
+    t.mutated(t.state.token)
+    t.state.nesting += by
+    return Const(effects._nesting() + t.state.nesting)
+
+
+@handles(torch.autocast_increment_nesting)
+def _autocast_increment_nesting(t: Any) -> Value:
+    return _nest(t, 1)
+
+
+@handles(torch.autocast_decrement_nesting)
+def _autocast_decrement_nesting(t: Any) -> Value:
+    return _nest(t, -1)
+
+
+@handles(torch.clear_autocast_cache)
+def _clear_autocast_cache(t: Any) -> Value:
+    t.state.record(torch.clear_autocast_cache, ())
+    return Const(None)
+
+
+def _fact(fact: str, *readers: Callable[[], Any]) -> None:
+    """Declare functions without arguments whose answer a fact of global state decides."""
+
+    def declare(reader: Callable[[], Any]) -> None:
+        @handles(reader)
+        def _read(t: Any) -> Value:
+            from .. import model
+
+            t.guard_global(fact)
+            return model.constant(reader())
+
+    for reader in readers:
+        declare(reader)
+
+
+_fact("inference_mode", torch.is_inference_mode_enabled)
+_fact("default_dtype", torch.get_default_dtype)
+_fact("default_device", torch.get_default_device)
+_fact(
+    "deterministic",
+    torch.are_deterministic_algorithms_enabled,
+    torch.is_deterministic_algorithms_warn_only_enabled,
+    torch.get_deterministic_debug_mode,
+    torch._C._get_deterministic_algorithms,
+    torch._C._get_deterministic_algorithms_warn_only,
+)
+_fact("deterministic_fill", torch._C._get_deterministic_fill_uninitialized_memory)
+_fact("torch_function", torch._C._is_torch_function_enabled)
+_fact("function_modes", torch._C._len_torch_function_stack)
+_fact("dispatch_modes", torch._C._len_torch_dispatch_stack)
+_fact("matmul_precision", torch.get_float32_matmul_precision, torch._C._get_float32_matmul_precision)
+_fact("anomaly", torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled)
+_fact("mkldnn", torch._C._get_mkldnn_enabled)
+_fact("cudnn", torch._C._get_cudnn_enabled, torch._C._get_cudnn_benchmark, torch._C._get_cudnn_deterministic)
+_fact(
+    "sdp",
+    torch._C._get_flash_sdp_enabled,
+    torch._C._get_mem_efficient_sdp_enabled,
+    torch._C._get_math_sdp_enabled,
+    torch._C._get_cudnn_sdp_enabled,
+)
+
+
+@handles(torch._C._is_torch_function_mode_enabled)
+def _is_torch_function_mode_enabled(t: Any) -> Value:
+    """No: operators break under a mode of the user's, and a default device's mode looks at factories only."""
+    t.guard_global("function_modes")
+    return Const(False)

@@ -1,0 +1,233 @@
+"""Tensors under Python's operations: attributes, operators, subscripts, iteration; and arithmetic on symbols."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence as Items
+from typing import Any
+
+import torch
+
+from aotdyn.graph.build import Operand
+from aotdyn.guards.sources import Attr, Pure
+
+from ..control import Break
+from ..handlers import HANDLERS
+from ..values import Const, Scalar, Sequence, Tensor, Value, force
+from . import calls, leaf
+
+FACTS = frozenset(
+    "dtype device layout ndim requires_grad itemsize nbytes is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn is_mps"
+    " is_mtia is_nested is_quantized is_sparse is_sparse_csr is_vulkan is_xla is_xpu".split()
+)
+"""Attributes that metadata decides."""
+
+VIEWS = frozenset("T mT H mH real imag".split())
+"""Attributes that are operators."""
+
+HIDDEN = {
+    "grad_fn": "the autograd graph isn't known while tracing",
+    "_grad_fn": "the autograd graph isn't known while tracing",
+    "_version": "version counters aren't known while tracing",
+    "_base": "whose view a tensor is isn't known while tracing",
+    "_backward_hooks": "hooks of a tensor",
+    "output_nr": "the autograd graph isn't known while tracing",
+    "__dict__": "the Python attributes of a tensor as a whole",
+    "__cuda_array_interface__": "the address of a tensor's data",
+}
+"""Attributes that break, with the reason."""
+
+BINARY = {
+    "+": ("add", "iadd"), "-": ("sub", "isub"), "*": ("mul", "imul"), "/": ("truediv", "itruediv"),
+    "%": ("mod", "imod"), "//": ("floordiv", "ifloordiv"), "**": ("pow", "ipow"), "@": ("matmul", "imatmul"),
+    "<<": ("lshift", "ilshift"), ">>": ("rshift", "irshift"), "&": ("and_", "iand"), "|": ("or_", "ior"),
+    "^": ("xor", "ixor"), "<": ("lt", ""), "<=": ("le", ""), "==": ("eq", ""), "!=": ("ne", ""), ">": ("gt", ""),
+    ">=": ("ge", ""),
+}  # fmt: skip
+UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+
+
+def tensor_attr(t: Any, v: Tensor, name: str) -> Value | None:
+    """`v.name` for what is kept in C or on the tensor; None where the class answers (or nobody)."""
+    from .. import model
+
+    if name == "shape":
+        return shape_value(t, v)
+    if name in FACTS:
+        fact = getattr(v.fake, name)
+        return (
+            calls.record(t, getattr, [v, Const(name)], {}) if isinstance(fact, calls.SYMBOLS) else model.constant(fact)
+        )
+    if name in VIEWS:
+        return calls.record(t, getattr, [v, Const(name)], {})
+    if name == "data":
+        return calls.record(t, torch._C._autograd._get_data_attr, [v], {})
+    if name == "is_leaf":
+        return _is_leaf(t, v)
+    if name in ("grad", "_grad"):
+        return _grad(t, v)
+    if name == "grad_fn" and (not v.fake.requires_grad or (v.source is None and v.fake.is_leaf)):
+        return Const(None)
+    if name == "retains_grad" and not v.fake.requires_grad:
+        return Const(False)
+    if name in HIDDEN:
+        raise Break(f"Tensor.{name}: {HIDDEN[name]}")
+    if name == "__class__":
+        return model.class_value(t, v.cls)
+    if not hasattr(v.cls, name) and v.obj is not None and v.source is not None:
+        if name in v.obj.__dict__:
+            return t.wrap(v.obj.__dict__[name], Attr(v.source, name))
+        t.guard("NOATTR", v.source, name)
+    return None
+
+
+def shape_value(t: Any, v: Tensor) -> Sequence:
+    """`v.shape`: a torch.Size of constants and symbols."""
+    items: list[Value] = []
+    for dim, size in enumerate(v.fake.shape):
+        known = calls.concrete(size)
+        if known is not None:
+            items.append(Const(known))
+        else:
+            node, sym = calls.run(t, "size", [Operand(v.node, v.fake), dim], {})
+            items.append(Scalar(node, sym))
+    return Sequence(torch.Size, items)
+
+
+def _is_leaf(t: Any, v: Tensor) -> Value:
+    if v.source is None or not v.fake.requires_grad or v.fake.is_leaf != v.obj.is_leaf:
+        return Const(v.fake.is_leaf)
+    return t.wrap(v.obj.is_leaf, Pure("torch.Tensor.is_leaf", v.source))
+
+
+def _grad(t: Any, v: Tensor) -> Value:
+    """The gradient of an input is where it is; what tracing made has none yet."""
+    if v.source is not None:
+        if v.obj.requires_grad and not v.obj.is_leaf and not v.obj.retains_grad:
+            raise Break("reading .grad of a tensor that isn't a leaf warns")
+        return t.wrap(v.obj.grad, Attr(v.source, "grad"))
+    if v.fake.requires_grad and not v.fake.is_leaf:
+        raise Break("reading .grad of a tensor that isn't a leaf warns")
+    return Const(None)
+
+
+def set_tensor_attr(t: Any, v: Tensor, name: str, value: Value) -> None:
+    """`v.name = value`: Python attributes are kept with the value, those in C break."""
+    if name == "requires_grad":
+        flag = force(value)
+        if isinstance(flag, Const) and flag.value is v.fake.requires_grad and (v.fake.is_leaf or flag.value):
+            return
+        raise Break("setting requires_grad of a tensor")
+    if hasattr(v.cls, name):
+        raise Break(f"setting {name} of a tensor")
+    t.mutated(v)
+    v.attrs[name] = value
+
+
+def tensor_method(t: Any, name: str, self: Tensor, args: Items[Value], kwargs: dict[str, Value]) -> Value:
+    """A call of the method `name` that torch.Tensor has."""
+    raw = leaf.raw_method(name)
+    handler = HANDLERS.get(raw) if raw is not None else None
+    if handler is not None:
+        return handler(t, self, *args, **kwargs)
+    if name == "__getitem__":
+        return tensor_getitem(t, self, args[0])
+    if name == "__setitem__":
+        tensor_setitem(t, self, args[0], args[1])
+        return Const(None)
+    if name in leaf.PYTHON_FACT_METHODS:
+        raise Break(f"Tensor.{name} needs the tensor itself", "Python runs it between two graphs.")
+    return calls.record(t, name, [self, *args], kwargs)
+
+
+def is_operand(value: Value) -> bool:
+    """Whether a tensor's operators take the value: a tensor, a number or a symbol."""
+    if isinstance(value, (Tensor, Scalar)):
+        return True
+    return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex))
+
+
+def tensor_binary(t: Any, symbol: str, a: Value, b: Value, inplace: bool) -> Value | None:
+    """`a symbol b` (or `a symbol= b`), one of them a tensor; None where the other's class must decide."""
+    a, b = force(a), force(b)
+    if not is_operand(a) or not is_operand(b):
+        return None
+    plain, changing = BINARY[symbol]
+    return calls.record(t, getattr(operator, changing if inplace else plain), [a, b], {})
+
+
+def tensor_compare(t: Any, symbol: str, a: Value, b: Value) -> Value | None:
+    """`a symbol b` for a rich comparison."""
+    return tensor_binary(t, symbol, a, b, False)
+
+
+def tensor_unary(t: Any, symbol: str, a: Value) -> Value:
+    """`-a`, `+a`, `~a` of a tensor or a symbol."""
+    a = force(a)
+    if isinstance(a, Scalar):
+        return scalar_call(t, UNARY[symbol], a)
+    return calls.record(t, UNARY[symbol], [a], {})
+
+
+def tensor_getitem(t: Any, v: Tensor, index: Value) -> Value:
+    """`v[index]`."""
+    return calls.record(t, operator.getitem, [v, index], {})
+
+
+def tensor_setitem(t: Any, v: Tensor, index: Value, value: Value) -> None:
+    """`v[index] = value`."""
+    calls.record(t, operator.setitem, [v, index, value], {})
+
+
+def tensor_iterate(t: Any, v: Tensor) -> Sequence:
+    """The items of `iter(v)`: `v.unbind(0)`."""
+    if v.fake.dim() == 0:
+        t.raise_(TypeError, "iteration over a 0-d tensor")
+    items = force(calls.record(t, "unbind", [v, Const(0)], {}))
+    if not isinstance(items, Sequence):
+        raise Break("iteration over a tensor")
+    return items
+
+
+def tensor_length(t: Any, v: Tensor) -> Value:
+    """`len(v)`."""
+    if v.fake.dim() == 0:
+        t.raise_(TypeError, "len() of a 0-d tensor")
+    return force(shape_value(t, v).items[0])
+
+
+def scalar_call(t: Any, function: Any, *args: Value) -> Value:
+    """A function of symbols and numbers, recorded in the graph; a constant where the result is one."""
+    operands = calls.Operands(t)
+    arguments = [operands.convert(arg) for arg in args]
+    if not any(isinstance(arg, Operand) for arg in arguments):
+        from .. import model
+
+        try:
+            return model.constant(function(*arguments))
+        except ArithmeticError as error:
+            return t.raise_(type(error), *error.args)
+    node, result = calls.run(t, function, arguments, {})
+    return calls.wrap(t, node, result, {})
+
+
+def scalar_binary(t: Any, symbol: str, a: Value, b: Value) -> Value | None:
+    """Arithmetic or comparison of two numbers, at least one of them a symbol; None where the other isn't a number."""
+    a, b = force(a), force(b)
+    for each in (a, b):
+        if isinstance(each, Tensor) or not is_operand(each):
+            return None
+    return scalar_call(t, getattr(operator, BINARY[symbol][0]), a, b)
+
+
+def scalar_compare(t: Any, symbol: str, a: Value, b: Value) -> Value | None:
+    """The same for a rich comparison."""
+    return scalar_binary(t, symbol, a, b)
+
+
+def scalar_truth(t: Any, v: Scalar) -> bool:
+    """`bool(v)`, as a fact on sizes that the ShapeEnv keeps."""
+    try:
+        return bool(v.sym)
+    except Exception as error:
+        raise Break("a branch on a number that depends on data") from error

@@ -1,0 +1,443 @@
+"""One trace: the memory of a symbolic run of one frame.
+
+It holds the graph under construction, the guards noted so far, the values of
+objects met, what was changed, and the bounds. It decides nothing about
+Python's meaning (that is `model`) and runs no instruction (that is `frame`).
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import time
+import types
+from typing import Any, NoReturn
+
+import torch
+
+from aotdyn.graph.build import FakeFailure, GraphBuilder
+from aotdyn.guards import constants, naming
+from aotdyn.guards import sources as S
+from aotdyn.guards.sources import Source
+from aotdyn.runtime.variant import FrameSpec, Inlined
+
+from .control import Break, LeaveAlone, Raised
+from .load import load
+from .values import (
+    NULL,
+    Cell,
+    Class,
+    Const,
+    Function,
+    InstanceDict,
+    Lazy,
+    Namespace,
+    Object,
+    Opaque,
+    Sequence,
+    Tensor,
+    Value,
+    force,
+)
+
+MAX_DEPTH = 120
+_NOT_INLINED = ("torch._dynamo", "torch._inductor", "torch.fx", "torch.jit", "torch._subclasses", "torch._functorch", "logging", "threading", "importlib", "warnings")  # fmt: skip
+
+
+class Stop(Exception):
+    """The planned end of this trace was reached: the frame may be given up at the instruction it stands before."""
+
+
+class Tracer:
+    """The state of one attempt at one frame.
+
+    `stop_at` is the position (count of instructions run) before which the
+    attempt ends with a break; None for the first attempt.
+    """
+
+    def __init__(self, spec: FrameSpec, globals: dict[str, Any], options: Any, stop_at: int | None = None) -> None:
+        from .torch_.state import State
+
+        self.spec = spec
+        self.entry_globals = globals
+        self.options = options
+        self.stop_at = stop_at
+        self.position = 0
+        self.frame: Any = None
+        self.handled: Value | None = None
+        self.builder = GraphBuilder(
+            scalar_outputs=options.capture_scalar_outputs, shape_outputs=options.capture_dynamic_output_shape_ops
+        )
+        self.guards: dict[Any, tuple[str, Source | None, Any]] = {}
+        self.inputs: list[Source] = []
+        self.global_facts: dict[str, Any] = {}
+        self.by_source: dict[Source, Lazy] = {}
+        self.by_identity: dict[int, Value] = {}
+        self.keep_alive: list[Any] = []
+        self.namespaces: dict[int, Namespace] = {}
+        self.instance_dicts: dict[int, InstanceDict] = {}
+        self.class_values: dict[type, Class] = {}
+        self.class_sources: dict[type, Source] = {}
+        self.classes: dict[type, Class] = {}
+        self.polyfills: dict[Any, Function] = {}
+        self.changed: dict[Value, bool] = {}
+        self.changes = 0
+        self.locals: list[Any] = []
+        self.process_local: list[str] = []
+        self.inlined: dict[tuple[str, str, str], Inlined] = {}
+        self.depth = 0
+        self.operations = 0
+        self.loops: dict[int, int] = {}
+        self.started = time.monotonic()
+        self.state = State(self)
+
+    # Objects from outside
+
+    def wrap(self, obj: Any, source: Source) -> Value:
+        """The value of the object at `source`, not yet looked at."""
+        found = self.by_source.get(source)
+        if found is None:
+            found = self.by_source[source] = Lazy(self, obj, source)
+        return found
+
+    def wrap_entry(self, value: Any, base: Source, i: int) -> Value:
+        """The i-th value of a dict whose keys aren't constants."""
+        return self.wrap(value, S.Item(S.Pure("dict.values", base), i))
+
+    def load(self, obj: Any, source: Source) -> Value:
+        """What `force` calls on a Lazy."""
+        value = load(self, obj, source)
+        self._mark(value)
+        return value
+
+    def _mark(self, value: Value) -> None:
+        if not value.born:
+            value.born = -1
+
+    def durable(self, obj: Any) -> Value:
+        """The value of an object that a public path names; of this process alone where none does."""
+        path = naming.path_of(obj)
+        if path is None:
+            return self.local(obj, repr(obj)[:80])
+        return self.wrap(obj, self.path_source(path))
+
+    def path_source(self, path: tuple[str, str]) -> Source:
+        """The source of a public path."""
+        source: Source = S.Module(path[0])
+        for name in path[1].split(".") if path[1] else ():
+            source = S.Attr(source, name)
+        return source
+
+    def local(self, obj: Any, note: str) -> Value:
+        """The value of an object that no source reaches from another process."""
+        for i, each in enumerate(self.locals):
+            if each is obj:
+                return self.wrap(obj, S.Local(i, note))
+        self.locals.append(obj)
+        self.process_local.append(note)
+        return self.wrap(obj, S.Local(len(self.locals) - 1, note))
+
+    def class_value(self, cls: type) -> Class:
+        """The one value of a class."""
+        found = self.class_values.get(cls)
+        if found is None:
+            found = self.class_values[cls] = Class(cls, self.class_sources.get(cls))
+        return found
+
+    def class_source(self, cls: type) -> Source:
+        """How the prologue reaches a class: by an instance, the name it was read from, or its public path."""
+        found = self.class_sources.get(cls)
+        if found is None:
+            path = naming.path_of(cls)
+            if path is not None:
+                found = self.path_source(path)
+            else:
+                value = self.local(cls, f"class {cls.__qualname__}")
+                found = value.source
+            assert found is not None
+            self.class_sources[cls] = found
+        return found
+
+    def instance_dict(self, owner: Any) -> InstanceDict:
+        """`owner.__dict__`."""
+        found = self.instance_dicts.get(id(owner))
+        if found is None:
+            source = S.Attr(owner.source, "__dict__") if owner.source is not None else None
+            found = self.instance_dicts[id(owner)] = InstanceDict(owner, source)
+        return found
+
+    def instance_names(self, owner: Any) -> list[str]:
+        """Names in an instance's dict, in order."""
+        names = []
+        if owner.obj is not None:
+            own = object.__getattribute__(owner.obj, "__dict__")
+            if owner.source is not None:
+                self.guard("KEYS", S.Attr(owner.source, "__dict__"), list(own))
+            names = [name for name in own if name not in owner.attrs or owner.attrs[name] is not None]
+        return names + [name for name, value in owner.attrs.items() if value is not None and name not in names]
+
+    def tensor_input(self, obj: torch.Tensor, source: Source) -> Value:
+        """A tensor from outside: a placeholder of the graph, its metadata guarded."""
+        cls = type(obj)
+        if cls is not torch.Tensor and cls is not torch.nn.Parameter and cls is not torch.nn.Buffer:
+            if cls.__torch_function__ is not torch._C._disabled_torch_function_impl or hasattr(cls, "__torch_dispatch__"):
+                self.guard("TYPE", source, cls)
+                return Opaque(obj, source)
+        try:
+            node, fake = self.builder.placeholder(f"l_{len(self.inputs)}", obj)
+        except FakeFailure as failure:
+            self.guard("TYPE", source, cls)
+            value = Opaque(obj, source)
+            del failure
+            return value
+        self.guard("TENSOR", source, obj)
+        self.inputs.append(source)
+        return Tensor(node, fake, source, obj)
+
+    # Names
+
+    def is_namespace(self, obj: dict[str, Any]) -> bool:
+        """Whether a dict is the globals of a loaded module (or of the traced frame)."""
+        if obj is self.entry_globals or id(obj) in self.namespaces:
+            return True
+        name = obj.get("__name__") if "__spec__" in obj else None
+        module = sys.modules.get(name) if isinstance(name, str) else None
+        return module is not None and vars(module) is obj
+
+    def namespace(self, globals: dict[str, Any], holder: Source | None = None) -> Namespace:
+        """The value of a globals dict; `holder` is a function (or module, or the dict) that reaches it."""
+        found = self.namespaces.get(id(globals))
+        if found is None:
+            name = globals.get("__name__")
+            module = sys.modules.get(name) if isinstance(name, str) else None
+            if module is not None and vars(module) is globals:
+                source: Source = S.Globals(str(name))
+            elif globals is self.entry_globals:
+                source = S.Globals("")
+            else:
+                source = S.Attr(holder, "__globals__") if holder is not None else S.Globals("")
+            found = self.namespaces[id(globals)] = Namespace(globals, source)
+        return found
+
+    def name_in(self, ns: Namespace, name: str) -> Value | None:
+        """A name in a namespace; None if absent."""
+        if name in ns.names:
+            return ns.names[name]
+        if name in ns.seen:
+            return ns.seen[name]
+        found: Value | None = None
+        assert ns.source is not None
+        if name in ns.obj:
+            found = self.wrap(ns.obj[name], S.Item(ns.source, name))
+        else:
+            self.guard("LACKS", ns.source, name)
+        ns.seen[name] = found
+        return found
+
+    def load_global(self, ns: Namespace, name: str) -> Value:
+        """LOAD_GLOBAL: the module's name, else the builtin, else NameError."""
+        found = self.name_in(ns, name)
+        if found is None:
+            found = self.name_in(self.namespace(vars(builtins)), name)
+        if found is None:
+            self.raise_(NameError, f"name {name!r} is not defined")
+        return found
+
+    def store_global(self, ns: Namespace, name: str, value: Value | None) -> None:
+        """STORE_GLOBAL; None deletes."""
+        if value is None and self.name_in(ns, name) is None:
+            self.raise_(NameError, f"name {name!r} is not defined")
+        self.mutated(ns)
+        ns.names[name] = value
+
+    def import_name(self, ns: Namespace, name: str, fromlist: Any, level: int) -> Value:
+        """IMPORT_NAME of a module that is loaded already; loading one is Python's business."""
+        if level:
+            package = ns.obj.get("__package__") or (ns.obj.get("__name__") or "").rpartition(".")[0]
+            base = package.rsplit(".", level - 1)[0]
+            name = f"{base}.{name}" if name else base
+        module = sys.modules.get(name)
+        if module is None:
+            raise Break(f"import of {name}, which isn't loaded yet", "Import it at module level.")
+        if not fromlist:
+            name = name.partition(".")[0]
+            module = sys.modules[name]
+        return self.wrap(module, S.Module(name))
+
+    def cell(self, obj: types.CellType, source: Source) -> Cell:
+        """The value of a closure cell from outside."""
+        found = self.by_identity.get(id(obj))
+        if found is None:
+            found = self.by_identity[id(obj)] = Cell(None, source, obj)
+            self.keep_alive.append(obj)
+        return found  # type: ignore[return-value]
+
+    def cell_content(self, cell: Cell) -> Value | None:
+        """What a cell holds; None while it is empty."""
+        if cell.content is None and cell.obj is not None and cell not in self.changed:
+            try:
+                obj = cell.obj.cell_contents
+            except ValueError:
+                return None
+            assert cell.source is not None
+            cell.content = self.wrap(obj, S.Cell(cell.source))
+        return cell.content
+
+    def set_cell(self, cell: Cell, value: Value | None) -> None:
+        """Write (or, with None, empty) a cell."""
+        self.mutated(cell)
+        cell.content = value
+
+    # Records
+
+    def guard(self, kind: str, source: Source | None, expected: Any = None) -> None:
+        """Note a fact that the trace relies on. `expected` is what `finish` encodes for the kind."""
+        key = (kind, source, constants.token(expected) if kind in ("LACKS", "HAS", "NOATTR") else None)
+        if kind in ("SAME", "DISTINCT"):
+            key = (kind, source, expected)
+        self.guards.setdefault(key, (kind, source, expected))
+
+    def guard_global(self, fact: str) -> None:
+        """Note that a fact of the process's global state was read."""
+        self.global_facts[fact] = True
+
+    def mutated(self, value: Value) -> None:
+        """To be called before a value's state changes: remembers what the epilogue has to replay."""
+        self.changes += 1
+        if value.source is not None:
+            self.changed.setdefault(value, True)
+
+    def raise_(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """Raise in the traced program."""
+        values: list[Value] = [each if isinstance(each, Value) else Const(each) for each in args]
+        exception = Object(cls, payload=Sequence(tuple, values))
+        raise Raised(exception)
+
+    def graph_call(self, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        """Record a call of a torch function."""
+        from .torch_.calls import call_torch
+
+        return call_torch(self, fn, args, kwargs or {})
+
+    def graph_method(self, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        """Record a call of a tensor's method; the receiver is the first argument."""
+        from .torch_.tensors import tensor_method
+
+        return tensor_method(self, name, force(args[0]), args[1:], kwargs or {})
+
+    # Frames
+
+    def polyfill(self, function: Any) -> Function:
+        """The value of one of our own Python functions."""
+        found = self.polyfills.get(function)
+        if found is None:
+            found = self.polyfills[function] = force(self.durable(function))  # type: ignore[assignment]
+        return found  # type: ignore[return-value]
+
+    def inline_refusal(self, f: Function) -> str:
+        """Why a Python function isn't traced into; empty where it is."""
+        code = f.code
+        if code.co_flags & 0x80 or code.co_flags & 0x200:
+            return f"call of the async function {f.qualname}"
+        if self.depth > MAX_DEPTH:
+            return f"recursion deeper than {MAX_DEPTH} frames"
+        if f.obj is not None:
+            if getattr(f.obj, "_torchdynamo_disable", False) or getattr(f.obj, "__aotdyn_disable__", False):
+                return f"call of {f.qualname}, which is marked as disabled"
+            module = f.obj.__globals__.get("__name__") or ""
+            if module.startswith(_NOT_INLINED) and any(module == m or module.startswith((m + ".", m)) for m in _NOT_INLINED):
+                return f"call of {module}.{f.qualname}, which isn't traced into"
+        return ""
+
+    def inline(self, f: Function, bound: dict[str, Value], by_call: bool) -> Value:
+        """Run a Python function's body on values."""
+        from aotdyn.rewrite.digest import digest
+
+        from .frame import Frame
+
+        code = f.code
+        cells = {name: Cell() for name in code.co_cellvars}
+        for name, cell in zip(code.co_freevars, f.closure):
+            cells[name] = cell
+        if f.obj is not None:
+            row = Inlined(str(f.globals.obj.get("__name__")), f.qualname, digest(code))
+            self.inlined[row.module, row.qualname, row.digest] = row
+        frame = Frame(self, code, f.globals, bound, cells, f.owner, f.path, self.frame, by_call)
+        self.depth += 1
+        try:
+            return frame.run()
+        finally:
+            self.depth -= 1
+
+    def enter(self, frame: Any) -> None:
+        """A frame begins to run."""
+        self.frame = frame
+
+    def leave(self, frame: Any) -> None:
+        """A frame ends or is suspended."""
+        self.frame = frame.caller
+
+    def step(self, frame: Any) -> None:
+        """Before each instruction: count it, keep the bounds, and end where this attempt is to end."""
+        self.position += 1
+        if self.position == self.stop_at:
+            frame.position = self.position
+            raise Stop
+        if not self.position & 1023:
+            options = self.options
+            if self.position > options.max_instructions:
+                raise LeaveAlone(f"more than {options.max_instructions} instructions to trace")
+            if self.operations > options.max_nodes:
+                raise LeaveAlone(f"more than {options.max_nodes} operations in one graph")
+            if time.monotonic() - self.started > options.max_seconds:
+                raise LeaveAlone(f"tracing took more than {options.max_seconds:g} s")
+
+    def unrolled(self) -> None:
+        """One more iteration of a loop of the current instruction."""
+        if self.frame is None:
+            return
+        key = id(self.frame) ^ self.frame.index
+        self.loops[key] = self.loops.get(key, 0) + 1
+        if self.loops[key] > self.options.max_unrolled:
+            raise Break(f"a loop of more than {self.options.max_unrolled} iterations", "It isn't unrolled into the graph.")
+
+    def break_position(self) -> int:
+        """Position of the operation at which the frames can be given up now: the innermost that a CALL chain reaches."""
+        chain = []
+        frame = self.frame
+        while frame is not None:
+            chain.append(frame)
+            frame = frame.caller
+        chain.reverse()
+        for outer, inner in zip(chain, chain[1:]):
+            if not inner.by_call:
+                return outer.position
+        return chain[-1].position
+
+    def in_try(self) -> bool:
+        """Whether an exception raised now could be seen by a handler or a `with` of the user's."""
+        frame = self.frame
+        while frame is not None:
+            if frame.guarded():
+                return True
+            frame = frame.caller
+        return False
+
+    def here(self) -> tuple[str, int, str]:
+        """File, line and function of the innermost user frame."""
+        frame = self.frame
+        if frame is None:
+            return ("", 0, self.spec.qualname)
+        return (frame.code.co_filename, frame.line or 0, frame.code.co_qualname)
+
+    def stack_lines(self) -> list[tuple[str, int, str]]:
+        """File, line and function of every frame, outermost first."""
+        lines = []
+        frame = self.frame
+        while frame is not None:
+            lines.append((frame.code.co_filename, frame.line or 0, frame.code.co_qualname))
+            frame = frame.caller
+        return lines[::-1]
+
+
+__all__ = ["NULL", "Stop", "Tracer"]

@@ -1,0 +1,120 @@
+"""Kernels: the same results cold and warm, no compiler in a warm process, and what their keys hold."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from aotdyn.backends import inductor, registry
+from aotdyn.graph.program import Input, Program, Ref, Step
+from aotdyn.store.store import Store
+
+HERE = Path(__file__).resolve().parent
+
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler")
+
+
+def process(store: Path) -> dict[str, Any]:
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    argv = [sys.executable, HERE / "inductor_programs.py", store]
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two kernels that a process has just compiled."""
+    root = tmp_path_factory.mktemp("kernels")
+    root.chmod(0o700)
+    cold = process(root)
+    assert cold["agree"] == [True] * 4
+    assert cold["compiled"] == 2
+    return root
+
+
+@needs_compiler
+def test_a_warm_process_loads_kernels_and_no_compiler(store):
+    assert process(store) == {"agree": [True] * 4, "loaded": [], "compiled": 0}
+    kernels = list(store.rglob("model.so"))
+    assert len(kernels) == 2
+    assert all((path.parent / "outer.graph").exists() for path in kernels)
+
+
+@needs_compiler
+def test_a_kernel_that_cannot_be_loaded_is_compiled_again(store, tmp_path, caplog):
+    job = inductor._Job(program(), {}, None, None, registry.codegen.locate)
+    (tmp_path / "outer.graph").write_bytes(b"nonsense")
+
+    class Broken(Store):
+        def kernel_path(self, key: str) -> Path:
+            return tmp_path
+
+    job.store = Broken(None)
+    assert job.load("key") is None
+    assert len(caplog.records) == 1
+
+
+def program() -> Program:
+    return Program([Input("x")], [Step(operator.add, (Ref(0), 1), {})], (Ref(1),))
+
+
+def test_a_key_holds_what_a_kernel_depends_on():
+    x = torch.randn(4, 4)
+
+    def key(tensor: torch.Tensor, **options: Any) -> str:
+        return inductor.kernel_key(program(), [tensor], options)
+
+    keys = [key(x), key(x.t()), key(x.double()), key(torch.randn(4, 5)), key(x, max_autotune=True)]
+    keys.append(key(torch.nn.Parameter(x)))
+    with torch.no_grad():
+        keys.append(key(x))
+    with torch.autocast("cpu"):
+        keys.append(key(x))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1 if threads > 1 else 2)
+    keys.append(key(x))
+    torch.set_num_threads(threads)
+    assert len(set(keys)) == len(keys)
+    assert key(torch.randn(4, 4)) == keys[0]
+
+
+def test_graphs_that_inductor_should_not_have_run_eagerly(tmp_path):
+    class Sub(torch.Tensor):
+        pass
+
+    strided = Program([Input("x")], [Step(torch.as_strided, (Ref(0), (2,), (1,), 0), {})], (Ref(1),))
+    views = Program([Input("x")], [Step("view", (Ref(0), -1), {})], (Ref(1), Ref(0)))
+    sizes = Program([Input("x")], [Step(torch.max, (Ref(0), 0), {})], (Ref(1),))
+    x = torch.randn(3, 3)
+    assert registry.compile(program(), [x.as_subclass(Sub)], "inductor")(x)[0].shape == (3, 3)
+    assert registry.compile(strided, [x[1:]], "inductor")(x)[0].tolist() == x[0, :2].tolist()
+    assert registry.compile(sizes, [x], "inductor")(x)[0].values.tolist() == x.max(0).values.tolist()
+    out, same = registry.compile(views, [x], "inductor")(x)
+    assert out._base is x
+    assert same is x
+
+
+def test_training_goes_through_inductors_own_path(monkeypatch):
+    import torch._inductor.compile_fx as torch_inductor
+
+    calls = []
+
+    def fake(gm: torch.fx.GraphModule, inputs: list[torch.Tensor], config_patches: dict[str, Any]) -> Any:
+        calls.append(config_patches)
+        return gm.forward
+
+    monkeypatch.setattr(torch_inductor, "compile_fx", fake)
+    weight = torch.nn.Parameter(torch.randn(3, 3))
+    run = registry.compile(program(), [weight], "inductor", {"max_autotune": True})
+    assert run(weight)[0].requires_grad
+    assert calls == [{"fallback_random": True, "max_autotune": True}]

@@ -1,0 +1,130 @@
+"""Which backends there are, what they are given, and what their failures become."""
+
+from __future__ import annotations
+
+import operator
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from aotdyn import config
+from aotdyn.backends import inductor, registry
+from aotdyn.errors import BackendError
+from aotdyn.graph import data
+from aotdyn.graph.program import Input, Program, Ref, Step
+from aotdyn.report import events
+
+
+def program(*dynamic: int) -> Program:
+    steps = [Step(torch.sin, (Ref(0),), {}), Step(operator.add, (Ref(1), Ref(0)), {})]
+    return Program([Input("x", dynamic)], steps, (Ref(2),))
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    return torch.randn(3, 4)
+
+
+def test_names_and_callables_resolve():
+    def mine(gm, inputs):
+        return gm
+
+    assert registry.resolve("eager") == registry.Backend("eager")
+    assert registry.resolve(mine).function is mine
+    assert registry.resolve(registry.resolve("inductor")) == registry.Backend("inductor")
+    with pytest.raises(registry.UnknownBackend, match=r"no backend is named 'nosuch'[\s\S]*eager.*inductor"):
+        registry.resolve("nosuch")
+    with pytest.raises(registry.UnknownBackend):
+        registry.resolve(3)  # type: ignore[arg-type]
+
+
+def test_the_default_needs_a_compiler(monkeypatch):
+    for compiler, name in (("/usr/bin/g++", "inductor"), ("", "eager")):
+        monkeypatch.setattr(config, "cxx_compiler", lambda: compiler)
+        assert registry.default_backend() == registry.resolve(None).name == name
+
+
+def test_eager_runs_the_graph(x):
+    assert torch.equal(registry.compile(program(), [x], "eager")(x)[0], x.sin() + x)
+
+
+def test_a_callable_gets_the_stored_graph_and_real_tensors(x):
+    seen = []
+
+    def mine(gm, inputs, options=None):
+        seen.append((gm, inputs, options))
+        return gm.forward
+
+    stored = data.decode_program(data.encode(program()))
+    run = registry.compile(stored, [x], mine, {"level": 3})
+    assert torch.equal(run(x)[0], x.sin() + x)
+    ((gm, inputs, options),) = seen
+    assert isinstance(gm, torch.fx.GraphModule)
+    assert inputs[0] is x
+    assert options == {"level": 3}
+
+
+def test_a_callable_backend_loads_no_compiler():
+    code = """
+import sys, torch
+from aotdyn.backends import registry
+from aotdyn.graph.program import *
+p = Program([Input("x", (0,))], [Step(torch.sin, (Ref(0),), {})], (Ref(1),))
+print(len(registry.compile(p, [torch.ones(3)], lambda gm, inputs: gm)(torch.ones(5))[0]))
+print([m for m in ("torch._dynamo", "torch._inductor", "sympy") if m in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.splitlines() == ["5", "[]"]
+
+
+@pytest.mark.parametrize("what", [ZeroDivisionError("odd"), None])
+def test_a_users_backend_that_fails_is_an_error(x, what):
+    def broken(gm, inputs):
+        if what:
+            raise what
+        return 3
+
+    with pytest.raises(BackendError, match="broken") as failure:
+        registry.compile(program(), [x], broken)
+    assert failure.value.__cause__ is what
+
+
+def test_inductors_own_failure_falls_back(x, monkeypatch, caplog):
+    def broken(*args):
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(inductor, "compile", broken)
+    events.reset()
+    assert torch.equal(registry.compile(program(), [x], "inductor")(x)[0], x.sin() + x)
+    assert events.snapshot()["backend_failures"] == 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+@pytest.mark.parametrize("dynamic", [(), (0,)])
+def test_torchs_backends_train_and_follow_sizes(x, dynamic):
+    one, other = x.requires_grad_(), torch.randn(7 if dynamic else 3, 4, requires_grad=True)
+    state = torch.get_rng_state()
+    run = registry.compile(program(*dynamic), [one], "aot_eager")
+    assert torch.equal(torch.get_rng_state(), state)
+    for tensor in (one, other):
+        out = run(tensor)[0]
+        assert torch.allclose(out, tensor.sin() + tensor)
+        (grad,) = torch.autograd.grad(out.sum(), tensor)
+        assert torch.allclose(grad, tensor.cos() + 1)
+
+
+def test_a_backend_that_relies_on_sizes_compiles_for_each(x):
+    calls = []
+
+    def fixed(gm, inputs):
+        mode = torch._guards.detect_fake_mode(inputs)
+        calls.append(bool(mode.from_tensor(inputs[0]).shape[0] == len(inputs[0])))  # a fact of the size
+        return gm.forward
+
+    run = registry.compile(program(0), [x], fixed)
+    for size in (3, 5, 5, 3):
+        tensor = torch.randn(size, 4)
+        assert torch.equal(run(tensor)[0], tensor.sin() + tensor)
+    assert len(calls) == 3

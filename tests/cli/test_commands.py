@@ -1,0 +1,69 @@
+"""The command line's other commands, and the text of reports."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import aotdyn
+from aotdyn.__main__ import COMMANDS, main
+from aotdyn.cli import text
+from aotdyn.hook import startup
+from aotdyn.report import events
+
+
+def test_usage(capsys):
+    assert main([]) == 2
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in COMMANDS)
+    assert main(["--version"]) == 0
+    assert aotdyn.__version__ in capsys.readouterr().out
+    assert main(["nonsense"]) == 2
+    assert "known are run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert f"python -m aotdyn {command}" in capsys.readouterr().out
+
+
+def test_activate_and_deactivate(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(startup, "path", lambda: str(tmp_path / startup.FILE))
+    assert main(["deactivate"]) == 0
+    assert main(["activate"]) == 0
+    assert (tmp_path / startup.FILE).read_text() == startup.LINE
+    assert main(["deactivate"]) == 0
+    assert not (tmp_path / startup.FILE).exists()
+    monkeypatch.setattr(startup, "path", lambda: str(tmp_path / "missing" / startup.FILE))
+    assert main(["activate"]) == 1
+    assert "can't write" in capsys.readouterr().err
+
+
+def test_doctor(project):
+    done = project.python("-m", "aotdyn", "doctor")
+    assert done.returncode == 0, done.stdout
+    assert all(word in done.stdout for word in ("torch", "compiler", str(project.cache), sys.executable))
+    done = project.python("-m", "aotdyn", "doctor", env={"AOTDYN_BACKEND": "eager", "AOTDYN_MAX_NODES": "-1"})
+    assert done.returncode == 1
+    assert "BAD options" in done.stdout
+
+
+def test_report_in_words(monkeypatch):
+    monkeypatch.setattr(events, "_sources", [])
+    events.reset()
+    events.count("graph_calls")
+    events.graph_break("main", "app.py", 3, "call of print", 2)
+    events.recompile("f", "`x.shape[0]` was 8, is 9")
+    events.left_alone("g", "no tensor operations")
+    shown = text.report(events.snapshot())
+    events.reset()
+    assert "1 graph call, 0 traced" in shown
+    assert "2 x  app.py:3 in main" in shown
+    assert "f: `x.shape[0]` was 8, is 9" in shown
+    assert "g: no tensor operations" in shown
+    assert text.not_warm(["a.f", "a.g"]) == "aotdyn: not warm, 2 functions had to be traced:\n  a.f\n  a.g"

@@ -1,0 +1,321 @@
+"""`python -m aotdyn run`: the program can't tell it from `python`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SHOW = """
+    import sys, __main__
+    names = sorted(n for n in globals() if n.startswith("__"))
+    print(sys.argv, __name__, __file__, sys.path[0], __spec__ and __spec__.name, __package__, __doc__, names)
+    print(__main__.__dict__ is globals(), sys.stdin.read())
+"""
+
+
+@pytest.fixture
+def app(project):
+    """A script with a module beside it."""
+    project.write("sibling.py", "def g(x):\n    return x + 1\n")
+    project.write(
+        "app.py",
+        """
+        import sys
+        import sibling
+
+        def main(what):
+            print("start", sibling.g(1), type(sibling.__loader__).__name__)
+            if what == "raise":
+                raise ValueError("oops")
+            if what == "seven":
+                sys.exit(7)
+            if what == "message":
+                sys.exit("bye")
+            if what == "context":
+                try:
+                    {}["k"]
+                except KeyError:
+                    raise RuntimeError("outer")
+
+        if __name__ == "__main__":
+            main(*sys.argv[1:] or ["nothing"])
+        """,
+    )
+    return project
+
+
+@pytest.mark.parametrize("where", ["app.py", "sub/app.py"])
+def test_script_sees_what_it_sees_under_python(project, where):
+    project.write(where, SHOW)
+    plain = project.python(where, "a", "--stats", "-m", "--", "b", input="from stdin")
+    ours = project.run(where, "a", "--stats", "-m", "--", "b", input="from stdin")
+    assert ours.stdout == plain.stdout, ours.stderr
+    assert "from stdin" in ours.stdout
+
+
+@pytest.mark.parametrize("module", ["tool", "pkg", "pkg.sub.mod"])
+def test_module_sees_what_it_sees_under_python(project, module):
+    for name in ("pkg/__init__.py", "pkg/sub/__init__.py"):
+        project.write(name, "")
+    for name in ("tool.py", "pkg/__main__.py", "pkg/sub/mod.py"):
+        project.write(name, SHOW)
+    plain = project.python("-m", module, "a", "--package", "b", input="from stdin")
+    ours = project.run("-m", module, "a", "--package", "b", input="from stdin")
+    assert ours.stdout == plain.stdout, ours.stderr
+
+
+def test_folder_with_a_main(project):
+    project.write("app/__main__.py", SHOW)
+    plain, ours = project.python("app", "x", input=""), project.run("app", "x", input="")
+    assert ours.stdout == plain.stdout, ours.stderr
+
+
+@pytest.mark.parametrize("what", ["nothing", "raise", "seven", "message", "context"])
+@pytest.mark.parametrize("by", ["script", "module"])
+def test_ends_as_under_python(app, what, by):
+    target = ["app.py"] if by == "script" else ["-m", "app"]
+    plain, ours = app.python(*target, what), app.run("--stats", "s.json", *target, what)
+    assert ours.returncode == plain.returncode
+    expected = re.sub(r'  File "<frozen runpy>".*\n', "", plain.stderr)
+    assert ours.stderr == expected
+    assert ours.stdout == plain.stdout.replace(
+        "SourceFileLoader", "HookedSourceLoader" if by == "script" else "SourceFileLoader"
+    )
+    assert json.loads((app.folder / "s.json").read_text())["functions_stubbed"] >= 1
+
+
+def test_a_sibling_is_hooked_and_exclude_leaves_it_out(app):
+    assert "HookedSourceLoader" in app.run("app.py").stdout
+    assert "HookedSourceLoader" not in app.run("--exclude", "sibling", "app.py").stdout
+    done = app.run("--exclude", "__main__,sibling", "--stats", "s.json", "app.py")
+    assert json.loads((app.folder / "s.json").read_text())["functions_stubbed"] == 0, done.stderr
+
+
+def test_packages_are_added(project):
+    project.write("lib/one/__init__.py", "")
+    project.write("lib/two/__init__.py", "")
+    project.write("lib/three/__init__.py", "")
+    show = "import one, two, three\nprint([type(m.__loader__).__name__[:6] for m in (one, two, three)])"
+    project.write("bin/app.py", show)
+    env = {"PYTHONPATH": os.pathsep.join([str(project.folder / "lib"), project.environment({})["PYTHONPATH"]])}
+    assert project.run("bin/app.py", env=env).stdout == "['Source', 'Source', 'Source']\n"
+    assert (
+        project.run("--package", "one", "--package=two", "bin/app.py", env=env).stdout
+        == "['Hooked', 'Hooked', 'Source']\n"
+    )
+    assert project.run("--package", "one,three", "bin/app.py", env=env).stdout == "['Hooked', 'Source', 'Hooked']\n"
+    done = project.run("--package", "*", "--exclude", "two", "bin/app.py", env=env)
+    assert done.stdout == "['Hooked', 'Source', 'Hooked']\n"
+    assert project.run("bin/app.py", env={**env, "AOTDYN_PACKAGES": "two"}).stdout == "['Source', 'Hooked', 'Source']\n"
+
+
+def test_package_of_a_module_is_hooked(project):
+    project.write("pkg/__init__.py", "")
+    project.write("pkg/model.py", "def f(): return 1")
+    project.write("pkg/train.py", "from pkg import model\nprint(type(model.__loader__).__name__, model.f())")
+    assert project.run("-m", "pkg.train").stdout == "HookedSourceLoader 1\n"
+
+
+def test_stats_at_exit_come_after_the_programs_own_handlers(project):
+    project.write(
+        "app.py",
+        """
+        import atexit, os
+        import aotdyn.report.events as events
+        atexit.register(events.count, "graph_calls", 5)
+        os.mkdir("elsewhere"); os.chdir("elsewhere")
+        if os.fork() == 0:
+            raise SystemExit
+        os.wait()
+        """,
+    )
+    done = project.run("--stats", "s.json", "app.py")
+    assert json.loads((project.folder / "s.json").read_text())["graph_calls"] == 5, done.stderr
+
+
+def test_stats_that_cannot_be_written_are_said(app):
+    done = app.run("--stats", "missing/s.json", "app.py", "seven")
+    assert done.returncode == 7
+    assert "can't be written" in done.stderr
+
+
+def test_require_warm(project):
+    project.write(
+        "app.py",
+        "import aotdyn.report.events as e, sys\nif sys.argv[1] == 'cold': e.traced('app.f')\nsys.exit(int(sys.argv[2]))",
+    )
+    assert project.run("--require-warm", "app.py", "warm", "0").returncode == 0
+    cold = project.run("--require-warm", "app.py", "cold", "0")
+    assert (cold.returncode, "1 function had to be traced" in cold.stderr, "app.f" in cold.stderr) == (3, True, True)
+    assert project.run("--require-warm", "app.py", "cold", "7").returncode == 7
+    assert project.run("app.py", "cold", "0").returncode == 0
+
+
+def test_missing_programs(project):
+    script = project.run("nothing.py")
+    assert script.returncode == 2
+    assert f"can't open file '{project.folder}/nothing.py': [Errno 2] No such file or directory" in script.stderr
+    for module in ("nothing", "nothing.at.all", "json"):
+        plain, ours = project.python("-m", module), project.run("-m", module)
+        assert (ours.returncode, ours.stderr) == (plain.returncode, plain.stderr)
+
+
+def test_syntax_error_in_the_program(project):
+    project.write("app.py", "x = 1\ndef f(:\n")
+    plain, ours = project.python("app.py"), project.run("app.py")
+    assert (ours.returncode, ours.stderr) == (plain.returncode, plain.stderr)
+
+
+def test_unknown_backend_lists_those_there_are(app):
+    done = app.run("--backend", "nonsense", "app.py")
+    assert done.returncode == 2
+    assert "'nonsense'" in done.stderr
+    assert "eager" in done.stderr
+    assert "inductor" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("options", [["--nonsense", "app.py"], [], ["--stats"]])
+def test_wrong_usage(app, options):
+    done = app.run(*options)
+    assert done.returncode == 2
+    assert "usage: python -m aotdyn run" in done.stderr
+
+
+def test_wrong_options_in_the_environment_are_said(app):
+    done = app.run("app.py", env={"AOTDYN_RECOMPILE_LIMIT": "x"})
+    assert done.returncode == 2
+    assert "AOTDYN_RECOMPILE_LIMIT is 'x'" in done.stderr
+
+
+def test_disabled(app):
+    done = app.run("--stats", "s.json", "app.py", "seven", env={"AOTDYN_DISABLE": "1"})
+    assert (done.returncode, done.stdout) == (7, "start 2 SourceFileLoader\n")
+    assert json.loads((app.folder / "s.json").read_text())["functions_stubbed"] == 0
+    assert not app.cache.exists()
+
+
+def test_cache_options(app):
+    app.run("--cache", "here", "app.py")
+    assert (app.folder / "here").is_dir()
+    assert not app.cache.exists()
+    app.run("--no-cache", "app.py")
+    assert not app.cache.exists()
+    app.run("app.py")
+    assert app.cache.is_dir()
+
+
+def test_project_file_beside_the_script(app):
+    app.write("sub/pyproject.toml", "[tool.aotdyn]\ncache_dir = 'own'")
+    app.write("sub/app.py", "def f(): pass")
+    env = {"AOTDYN_CACHE_DIR": ""}
+    app.run("sub/app.py", env=env)
+    assert (app.folder / "sub" / "own").is_dir()
+
+
+def test_unwritable_cache(app):
+    (app.folder / "file").write_text("not a folder")
+    done = app.run("--cache", "file/inside", "app.py", env={"AOTDYN_STRICT": "0"})
+    assert done.returncode == 0
+    assert done.stdout == "start 2 HookedSourceLoader\n"
+    assert len(done.stderr.strip().splitlines()) <= 2
+
+
+def _interrupt(project, argv, number):
+    project.write(
+        "app.py",
+        "import time, sys\nprint('ready', flush=True)\ntry:\n    time.sleep(30)\nfinally:\n    print('cleaned')\n",
+    )
+    options = {"env": project.environment({}), "cwd": project.folder, "text": True}
+    process = subprocess.Popen([sys.executable, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.1)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals(project, number):
+    plain = _interrupt(project, ["app.py"], number)
+    ours = _interrupt(project, ["-m", "aotdyn", "run", "--stats", "s.json", "app.py"], number)
+    assert ours == plain
+    if number == signal.SIGINT:
+        assert plain[0] == -signal.SIGINT
+        assert (project.folder / "s.json").exists()
+
+
+def test_excepthook_of_the_program(project):
+    project.write(
+        "app.py",
+        """
+        import sys
+        def hook(kind, error, traceback):
+            print(kind.__name__, error, traceback.tb_frame.f_code.co_name, sys.last_type is kind)
+        sys.excepthook = hook
+        1 / 0
+        """,
+    )
+    plain, ours = project.python("app.py"), project.run("app.py")
+    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
+
+
+def test_classes_of_main_pickle(project):
+    project.write("app.py", "import pickle\nclass C: pass\nprint(type(pickle.loads(pickle.dumps(C()))) is C)")
+    assert project.run("app.py").stdout == "True\n"
+
+
+def test_multiprocessing_spawn(project):
+    project.write(
+        "app.py",
+        """
+        import multiprocessing
+        def work(x):
+            return x * 2
+        if __name__ == "__main__":
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print(pool.map(work, [1, 2]))
+        """,
+    )
+    done = project.run("app.py")
+    assert done.stdout == "[2, 4]\n", done.stderr
+
+
+def test_torch_compile_becomes_ours(project):
+    # A stand-in for aotdyn.compile shows what it is called with.
+    project.write(
+        "app.py",
+        """
+        import aotdyn
+        aotdyn.compile = lambda model=None, **options: (model, options)
+        import torch, inspect
+        print(torch.compile(3, fullgraph=True, recompile_limit=2), torch.compile(backend="eager"))
+        net = torch.nn.Linear(2, 2)
+        net.compile(dynamic=False)
+        print(net._compiled_call_impl[1])
+        print("dynamic" in inspect.signature(torch.compile).parameters, torch.compile.__module__)
+        """,
+    )
+    done = project.run("app.py")
+    assert done.stdout.splitlines() == [
+        "(3, {'fullgraph': True}) (None, {'backend': 'eager'})",
+        "{'dynamic': False}",
+        "True torch",
+    ], done.stderr
+    project.write("kept.py", "import torch\nprint(hasattr(torch.compile, '__aotdyn_original__'))")
+    assert project.run("--keep-torch-compile", "kept.py").stdout == "False\n"
+    assert project.run("kept.py").stdout == "True\n"
+
+
+def test_verbose_and_explain(app):
+    assert "graph calls" in app.run("-v", "app.py").stderr
+    done = app.python("-m", "aotdyn", "explain", "app.py", "seven")
+    assert done.returncode == 7
+    assert "tensor calls captured" in done.stderr

@@ -1,0 +1,151 @@
+"""`python -m aotdyn cache`: what it prints and removes, and its exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from aotdyn.store import cli, disk
+from aotdyn.store.store import Store
+
+
+@pytest.fixture
+def cache(root):
+    return lambda *arguments: cli.main([*arguments, "--dir", str(root)])
+
+
+@pytest.fixture
+def filled(store, make):
+    store.save_graph("g1", b"not really a graph")
+    store.save(make.breaking(1, graph="g1", operations=7))
+    store.save(make.variant(2, leave="too small"))
+    store.save(make.variant(3, make.after))
+    store.save_kernel("k1", {"a.so": b"x"}, graph="g1")
+    store.save_module("m1", b"")
+    return store
+
+
+def test_path(cache, root, capsys):
+    assert cache("path") == 0
+    assert capsys.readouterr().out == f"{root}\n"
+
+
+def test_ls(cache, filled, capsys):
+    assert cache("ls") == 0
+    out = capsys.readouterr().out
+    row = next(line for line in out.splitlines() if "app.model.Net.forward" in line)
+    assert row.split()[:6] == ["app.model.Net.forward", "2", "1", "7", "1", "1"]
+    assert "torch 2." in out
+    assert "kernels: 1" in out
+
+
+def test_ls_of_nothing(cache, capsys):
+    assert cache("ls") == 0
+
+
+@pytest.mark.parametrize("name", ["app.model.Net.forward", "Net.forward", "forward", "model.Net.forward"])
+def test_show(cache, filled, capsys, name):
+    assert cache("show", name) == 0
+    out = capsys.readouterr().out
+    assert "variant 1 of 2" in out
+    assert "variant 2 of 2" in out
+    assert "left to Python where the guards hold: too small" in out
+    assert "__aotdyn_resume_Net_forward_ab" in out
+    assert "app/model.py:12 in Net.forward: call of print" in out
+    assert "app.model.Net.forward +24: variant 1 of 1" in out
+
+
+def test_show_follows_breaks_into_other_functions(cache, store, make, capsys):
+    from msgspec.structs import replace
+
+    inner = replace(make.after, qualname="helper", module="app.other")
+    (point,) = make.breaking().resumes
+    store.save(make.variant(resumes=[replace(point, exits=(inner,))]))
+    store.save(make.variant(5, inner))
+    assert cache("show", "Net.forward") == 0
+    assert "app.other.helper +24: variant 1 of 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "near"), [("Net.forwrd", "app.model.Net.forward"), ("zzz", "cache ls")])
+def test_show_unknown(cache, filled, capsys, name, near):
+    assert cache("show", name) == 1
+    error = capsys.readouterr().err
+    assert name in error
+    assert near in error
+
+
+def test_show_with_nothing_stored(cache, capsys):
+    assert cache("show", "f") == 1
+    assert "no function is stored" in capsys.readouterr().err
+
+
+def test_verify(cache, filled, root, listed, capsys):
+    assert cache("verify") == 0
+    assert "6 good, 0 damaged" in capsys.readouterr().out
+    listed(root, "*.rec")[0].write_bytes(b"x")
+    listed(root, "a.so")[0].write_bytes(b"y")
+    assert cache("verify") == 1
+    assert cache("verify", "--repair") == 0
+    assert "4 good, 0 damaged" in capsys.readouterr().out
+    assert cache("verify") == 0
+
+
+def test_clear_leaves_what_is_not_ours(cache, filled, root, make, capsys):
+    (root / "README.md").write_text("mine")
+    assert cache("clear") == 0
+    out = capsys.readouterr().out
+    assert "removed frames: 2" in out
+    assert "removed kernels: 1" in out
+    assert os.listdir(root) == ["README.md"]
+    assert cache("clear") == 0
+    assert "nothing was stored" in capsys.readouterr().out
+    assert Store(root).load(make.spec) == []
+
+
+def _age(path, days):
+    then = time.time() - days * disk.DAY
+    os.utime(path, (then, then))
+
+
+def test_gc(cache, filled, root, make, capsys):
+    assert cache("gc") == 0
+    assert "nothing to remove" in capsys.readouterr().out
+    filled.save_graph("orphan", b"")
+    filled.save_module("m1.o", b"read when m1 isn't enough")
+    _age(next(root.glob("v1/*/modules/*/m1.o.mod")), 40)
+    for path in list(root.rglob("*")):
+        if path.name in ("orphan.graph", "g1.graph", "MANIFEST"):
+            _age(path, 3)
+    _age(next(path for path in root.glob("v1/*/records/*/*") if len(list(path.iterdir())) == 1), 40)
+    assert cache("gc") == 0
+    out = capsys.readouterr().out
+    assert "removed graphs: 1" in out
+    assert "removed frames: 1" in out
+    assert "kernels" not in out
+    assert len(filled.load(make.spec)) == 2
+    assert filled.graph("g1")
+    for path in list(root.rglob("*")):
+        _age(path, 40)
+    assert cache("gc") == 0
+    out = capsys.readouterr().out
+    for kind, number in (("frames", 1), ("graphs", 1), ("kernels", 1), ("rewritten modules", 2)):
+        assert f"removed {kind}: {number}" in out
+
+
+def test_a_cache_that_others_can_write(cache, root, capsys):
+    root.mkdir()
+    root.chmod(0o777)
+    assert cache("ls") == 1
+    assert "AOTDYN_CACHE_TRUST" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves(filled, root):
+    command = [sys.executable, "-m", "aotdyn", "cache", "show", "forward", "--dir", str(root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1

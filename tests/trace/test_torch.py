@@ -1,0 +1,349 @@
+"""Torch under the tracer: each function gives plain Python's result, whole graph."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import aotdyn
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+
+
+def arithmetic(x):
+    return (x + 1) * 2 - x / 3 + 2 * x - 1 / (x + 5), x**2, 2**x, x @ x.T, -x, abs(x), x // 2, x % 3
+
+
+def reflected(x):
+    return 1 - x, 5 // (x + 10), 2 ** x, 7 % (x + 9)
+
+
+def integers(x):
+    n = x.to(torch.int64)
+    return n & 3, n | 1, n ^ 5, ~n, n << 1, n >> 1, n // 2, n % 3
+
+
+def comparisons(x):
+    return x > 0, x <= 1, x == x, x != 0, 0 < x, (x > 0) & (x < 1)
+
+
+def not_equal_to_none(x):
+    return x == None, x != None, x is None  # noqa: E711
+
+
+def in_place(x):
+    y = x.clone()
+    y += 1
+    y *= x
+    y.add_(2).mul_(3)
+    y[0] = 7
+    y[:, 1:3] -= 1
+    y[1, 2] = x[0, 0]
+    return y
+
+
+def same_object(x):
+    y = x.clone()
+    z = y.add_(1)
+    y += 2
+    return z is y, x.contiguous() is x, F.dropout(x, 0.5, False) is x, y
+
+
+def mutates_input(x):
+    x.mul_(2)
+    x[0] = 1
+    return x.sum()
+
+
+def indexing(x):
+    i = torch.tensor([0, 2])
+    return x[0], x[-1, 1:], x[..., 0], x[:, None], x[i], x[[0, 1]], x[i, 1], x[::2, ::3], x[0, 0], x[(0, 1)]
+
+
+def metadata(x):
+    facts = (x.shape, x.size(), x.size(0), x.size(-1), x.dim(), x.ndim, x.numel(), x.dtype, x.device.type, len(x))
+    more = (x.stride(), x.is_contiguous(), x.T.is_contiguous(), x.is_floating_point(), x.requires_grad, x.is_cuda)
+    rest = (x.element_size(), x.itemsize, x.nbytes, x.layout, x.is_leaf, x.grad, x.grad_fn, x.type())
+    return facts, more, rest, torch.is_tensor(x), torch.numel(x), torch.is_floating_point(x), x.storage_offset()
+
+
+def uses_shape(x):
+    b, n = x.shape
+    return x.view(n, b).reshape(-1, 2), x.new_zeros(b, n + 1), torch.zeros(x.shape), x.shape[0] * x.shape[1]
+
+
+def unpacks(x):
+    a, b, c = x
+    first, second = x.split(2, dim=1)
+    return a + b, [row * 2 for row in x], first, second, x.unbind(1)[0], list(x.chunk(2))
+
+
+def named_results(x):
+    values, indices = x.max(dim=1)
+    top = torch.topk(x, 2)
+    return values, indices, top.values, top.indices, x.sort(dim=0).values, torch.svd_lowrank is None
+
+
+def functional(x):
+    y = F.relu(F.gelu(x) + F.silu(x))
+    y = F.layer_norm(y, (4,))
+    y = F.softmax(F.pad(y, (1, 1)), dim=-1)
+    y = F.interpolate(y[None, None], scale_factor=2.0)
+    return F.max_pool2d(y, 2), F.normalize(x), F.one_hot(torch.arange(3), 4), F.mse_loss(x, x + 1)
+
+
+def views(x):
+    return x.T, x.mT, x.real, x.transpose(0, 1), x.permute(1, 0), x.flatten(), x.unflatten(1, (2, 2)), x.data, x.H
+
+
+def python_methods(x):
+    return x.norm(), x.split(1), torch.einsum("ab,cb->ac", x, x), torch.meshgrid(x[0], x[0], indexing="ij"), x.__rsub__(1)
+
+
+def containers(x):
+    return torch.cat([x, x]), torch.stack((x, x + 1), dim=0), torch.where(x > 0, x, 0.0), torch.tensor([1.0, 2.0])
+
+
+def keyword_arguments(x):
+    return x.sum(dim=1, keepdim=True), x.to(dtype=torch.float64), torch.full((2,), 3.0, dtype=torch.float32), x.std(unbiased=False)
+
+
+def out_argument(x):
+    y = torch.empty_like(x)
+    z = torch.add(x, 1, out=y)
+    return z is y, y
+
+
+def without_grad(w):
+    with torch.no_grad():
+        a = w * 2
+        inside = torch.is_grad_enabled()
+    b = w * 3
+    return a.requires_grad, b.requires_grad, inside, torch.is_grad_enabled(), a, b.detach()
+
+
+@torch.no_grad()
+def decorated(w):
+    y = w * 2
+    with torch.enable_grad():
+        z = w * 3
+    return y.requires_grad, z.requires_grad
+
+
+def switches_grad(w):
+    with torch.set_grad_enabled(False):
+        a = w + 1
+        with torch.set_grad_enabled(True):
+            b = w + 1
+    return a.requires_grad, b.requires_grad
+
+
+def autocasts(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x.T
+        inside = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        with torch.autocast("cpu", enabled=False):
+            z = x @ x.T
+    return y, y.dtype, z.dtype, inside, torch.is_autocast_enabled("cpu")
+
+
+def facts_of_state(x):
+    state = torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    return state, torch.are_deterministic_algorithms_enabled(), torch.jit.is_scripting(), torch.get_default_device()
+
+
+def folded(x):
+    return (
+        torch.broadcast_shapes((3, 1), (1, 4)),
+        torch.promote_types(torch.float32, torch.float64),
+        torch.result_type(x, 1),
+        torch.finfo(torch.float32).max,
+        torch.iinfo(torch.int8).min,
+        torch.device("cpu"),
+        torch.Size([1, 2]).numel(),
+        x * torch.finfo(x.dtype).eps,
+    )
+
+
+def operators(x):
+    return torch.ops.aten.add.Tensor(x, x), torch.ops.aten.sin(x), torch._VF.sin(x), torch._C._nn.gelu(x)
+
+
+def attribute_on_tensor(x):
+    y = x + 1
+    y.note = "hello"
+    return y, y.note, hasattr(x, "absent"), getattr(x, "absent", 3)
+
+
+def checks(x):
+    torch._check(x.shape[0] == 3)
+    torch._check(x.dim() == 2, lambda: "no matrix")
+    torch._assert(x.dim() == 2, "no matrix")
+    return x + 1
+
+
+def random_numbers(x):
+    return x + torch.rand(3, 4) + F.dropout(x, 0.5, True) + torch.randn_like(x)
+
+
+def iterates_flipped(x):
+    return [row for row in reversed(x)], sum(x), [i for i, _ in enumerate(x)]
+
+
+WHOLE = [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__code__", None) and value.__module__ == __name__]
+
+
+def same(a, b):
+    """Equality of results: structure, class, dtype, values."""
+    assert type(a) is type(b)
+    if isinstance(a, torch.Tensor):
+        assert a.dtype == b.dtype and a.shape == b.shape and a.requires_grad == b.requires_grad
+        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for one, other in zip(a, b, strict=True):
+            same(one, other)
+    else:
+        assert a == b
+
+
+def differ(f, *args, fullgraph=True):
+    """Run plainly and compiled, twice, on equal arguments; results, arguments and modes agree."""
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=fullgraph)
+    for _ in range(2):
+        first, second = copy.deepcopy(args), copy.deepcopy(args)
+        torch.manual_seed(0)
+        plain = f(*first)
+        torch.manual_seed(0)
+        same(plain, compiled(*second))
+        for one, other in zip(first, second, strict=True):
+            if isinstance(one, torch.Tensor):
+                same(one, other)
+        assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("f", WHOLE, ids=lambda f: f.__name__)
+def test_whole_graph(f):
+    differ(f, X.clone().requires_grad_("w" in f.__code__.co_varnames[:1]))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        self.norm = nn.BatchNorm1d(4)
+        self.tail = nn.Sequential(nn.Dropout(0.1), nn.Linear(4, 2), nn.Tanh())
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = F.relu(layer(x)) + x
+        return self.tail(self.norm(x)) * self.scale
+
+
+MODULES = {
+    "net": (Net, (X,)),
+    "conv": (lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()), (torch.rand(2, 1, 4, 4),)),
+    "lstm": (lambda: nn.LSTM(4, 5, batch_first=True), (torch.rand(2, 3, 4),)),
+    "attention": (lambda: nn.MultiheadAttention(4, 2, batch_first=True), (torch.rand(2, 3, 4),) * 3),
+    "transformer": (lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (torch.rand(2, 3, 4),)),
+    "embedding": (lambda: nn.Embedding(5, 3), (torch.tensor([1, 4]),)),
+}
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", MODULES)
+def test_modules(name, training):
+    make, args = MODULES[name]
+    torch.manual_seed(1)
+    plain = make().train(training)
+    other = copy.deepcopy(plain)
+    compiled = aotdyn.compile(other, backend="eager", fullgraph=True)
+    for _ in range(2):
+        torch.manual_seed(0)
+        expected = plain(*args)
+        torch.manual_seed(0)
+        same(expected, compiled(*args))
+    for one, two in zip(plain.state_dict().values(), other.state_dict().values(), strict=True):
+        same(one, two)
+
+
+def reads_data(x):
+    y = x + 1
+    n = y.sum().item()
+    return x * n
+
+
+def branches(x):
+    y = x * 2
+    if y.sum() > 0:
+        return y + 1
+    return y - 1
+
+
+def selects(x):
+    y = x[x > 0]
+    return y * 2
+
+
+def seeds(x):
+    torch.manual_seed(3)
+    return x + torch.rand(3, 4)
+
+
+def breaks_under_no_grad(w):
+    with torch.no_grad():
+        y = w * 2
+        print(end="")
+        z = w * y.sum().item()
+    return z.requires_grad, (w * 2).requires_grad
+
+
+def index_in_try(x):
+    try:
+        return x[torch.tensor([7])]
+    except IndexError:
+        return x
+
+
+def divides_in_try(x):
+    n = x.to(torch.int64)
+    try:
+        return n // (n - n)
+    except RuntimeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [reads_data, branches, selects, seeds, breaks_under_no_grad, index_in_try, divides_in_try],
+    ids=lambda f: f.__name__,
+)
+def test_breaks(f):
+    with pytest.raises(aotdyn.errors.GraphBreakError):
+        aotdyn.compile(f, backend="eager", fullgraph=True)(X.clone())
+    differ(f, X.clone().requires_grad_("w" in f.__code__.co_varnames[:1]), fullgraph=False)
+
+
+def test_guard_on_grad_mode():
+    def f(w):
+        return (w * 2).requires_grad
+
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    w = X.clone().requires_grad_()
+    assert compiled(w) is True
+    with torch.no_grad():
+        assert compiled(w) is False
+    assert compiled(w) is True
+
+
+def test_is_compiling():
+    def f(x):
+        return torch.compiler.is_compiling(), x + 1
+
+    assert aotdyn.compile(f, backend="eager", fullgraph=True)(X)[0] is True
+    assert f(X)[0] is False
