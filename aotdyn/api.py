@@ -44,10 +44,13 @@ def compile(
     if disable or config.current().disable:
         return model
     from aotdyn.backends import registry
+    from aotdyn.report import imports, logs
     from aotdyn.runtime import dispatch
 
     if backend is not None:
         backend = registry.resolve(backend)
+    imports.watch()
+    logs.setup()
     dispatch.install_runtime()
     extent = Extent.new(backend=backend, backend_options=_backend_options(mode, options), fullgraph=fullgraph, dynamic=dynamic)
     return _compile(model, extent)

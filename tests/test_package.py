@@ -14,7 +14,7 @@ from aotdyn import errors
 def test_import_is_light(project):
     done = project.python(
         "-c",
-        "import sys, aotdyn; aotdyn.__version__; print([m for m in ('torch', 'msgspec', 'logging') if m in sys.modules])",
+        "import sys, aotdyn; aotdyn.__version__; print([m for m in ('torch', 'msgspec') if m in sys.modules])",
     )
     assert done.stdout == "[]\n", done.stderr
 
@@ -64,9 +64,6 @@ def test_user_error_is_made_as_torchs_own():
 
 
 def test_backend_error_shows_its_cause():
-    with pytest.raises(errors.BackendError) as caught:
-        try:
-            raise ZeroDivisionError
-        except ZeroDivisionError as error:
-            raise errors.BackendError("failed") from error
-    assert isinstance(caught.value.inner_exception, ZeroDivisionError)
+    error = errors.BackendError("failed")
+    error.__cause__ = cause = ZeroDivisionError()
+    assert error.inner_exception is cause

@@ -152,9 +152,8 @@ def _end(outcome: BaseException | None, require_warm: bool) -> NoReturn:
     if outcome is not None and not isinstance(outcome, SystemExit):
         _print_exception(outcome)
     status = outcome.code if isinstance(outcome, SystemExit) else int(outcome is not None)
-    traced = events.traced_functions() if require_warm else []
-    if traced:
-        print(text.not_warm(traced), file=sys.stderr)
+    if require_warm and (traced := events.snapshot()["traced"]):
+        print(text.not_warm(traced, events.traced_functions()), file=sys.stderr)
         status = status or COLD
     if isinstance(outcome, KeyboardInterrupt):
         # Python ends such a process by SIGINT, for the shell to see; the traceback is out already.

@@ -36,10 +36,10 @@ def report(stats: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def not_warm(functions: list[str]) -> str:
+def not_warm(traced: int, functions: list[str]) -> str:
     """What `--require-warm` says."""
     listed = "".join(f"\n  {function}" for function in functions)
-    return f"aotdyn: not warm, {_n(len(functions), 'function')} had to be traced:{listed}"
+    return f"aotdyn: not warm, {_n(traced, 'trace')} had to be made:{listed}"
 
 
 def _n(count: int, what: str) -> str:

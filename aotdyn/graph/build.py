@@ -226,10 +226,10 @@ def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_out
         mode: Any = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=False)
     dispatch = mode.dispatch
 
-    def noting(func: Any, *rest: Any, **kwargs: Any) -> Any:
-        if not mode.drawn and effects.draws(func):
+    def noting(func: Any, types: Any, args: Any = (), named: Any = None) -> Any:
+        if not mode.drawn and effects.draws(func) and effects.probability(func, args, named or {}) != 0:
             mode.drawn = True
-        return dispatch(func, *rest, **kwargs)
+        return dispatch(func, types, args, named)
 
     # Shadowed on the instance: higher-order operators look a mode up by its exact class.
     mode.dispatch, mode.drawn = noting, False

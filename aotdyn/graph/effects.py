@@ -139,3 +139,12 @@ def _nesting() -> int:
     depth = torch.autocast_increment_nesting() - 1
     torch.autocast_decrement_nesting()
     return depth
+
+
+def probability(operator: Any, args: Any, kwargs: Any) -> Any:
+    """The dropout probability that an operator is called with, None where it has none: with 0 nothing is drawn."""
+    for i, argument in enumerate(operator._schema.arguments):
+        if argument.name in ("dropout_p", "dropout"):
+            given = args[i] if i < len(args) else kwargs.get(argument.name, argument.default_value)
+            return 0.0 if given is None else given
+    return None

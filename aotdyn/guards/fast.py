@@ -19,17 +19,23 @@ from aotdyn.guards.sources import Scope, Source, constant_expr
 class GuardScope(Scope, Protocol):
     """What a prologue offers to a guard's fast form beyond what sources need."""
 
+    batched: bool
+    "whether tensors are checked in a batch, which sees inference mode as well"
+
     def source(self, index: int) -> Source:
         """The source of a row."""
 
     def known_type(self, source: Source) -> list[str] | None:
         """[module, qualname] of a TYPE guard on the source, checked before this one; None where there is none."""
 
+    def class_of(self, source: Source) -> ast.expr:
+        """The class of the object, as it was when bound."""
+
     def size(self, source: int, what: str, dim: int) -> ast.expr:
         """A size or stride of a tensor, or the number itself (`what`: size, stride, int), read once."""
 
 
-Test = Callable[[GuardScope, Source | None, Any], ast.expr | None]
+Test = Callable[[GuardScope, Any, Any], ast.expr | None]
 """`test(scope, source, expected)`: None where the prologue checks the guard in another way (in a batch)."""
 
 
@@ -39,8 +45,7 @@ def live(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
 
 
 def type_(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
-    cls = scope.pool("live_type", scope.index(source))
-    return _compare(_call(scope, "type", scope.value(source)), ast.Is(), cls)
+    return _compare(_call(scope, "type", scope.value(source)), ast.Is(), scope.class_of(source))
 
 
 def const(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
@@ -117,7 +122,7 @@ def _contains(scope: GuardScope, source: Source, expected: Any, operator: ast.cm
 
 
 def noattr(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
-    test = scope.pool("object", "aotdyn.guards.kinds", "Holder.lacks")
+    test = scope.pool("object", "aotdyn.guards.reads", "lacks_attribute")
     return ast.Call(test, [scope.value(source), ast.Constant(expected)], [])
 
 
@@ -168,6 +173,10 @@ def global_state(scope: GuardScope, source: Source | None, expected: dict[str, A
             continue
         if name == "default_device" and no_modes and data == "cpu":
             continue  # a default device is a function mode
+        if name == "dispatch_modes" and data == 0:
+            continue  # a hit checks that anyway
+        if name == "inference_mode" and scope.batched:
+            continue
         if name == "function_modes" and no_modes:
             depth = ast.Call(scope.pool("object", "torch._C", "_len_torch_function_stack"), [], [])
             tests.append(ast.UnaryOp(ast.Not(), depth))
@@ -208,10 +217,10 @@ def _compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> ast.expr:
 # What binding puts into cells for containers: the method of the builtin behind a subclass, which runs no Python.
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, str, bytes, range, collections.deque)
-_VIEWS = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[type, ...] = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
 
 
-def _builtin_base(obj: Any) -> type:
+def _builtin_base(obj: Any) -> Any:
     if type(obj) in _VIEWS:
         return type(obj)
     for base in type(obj).__mro__:
@@ -222,12 +231,12 @@ def _builtin_base(obj: Any) -> type:
 
 def raw_len(obj: Any) -> Callable[[Any], int]:
     """`__len__` of the builtin container that `obj` is."""
-    return _builtin_base(obj).__len__  # type: ignore[attr-defined, no-any-return]
+    return _builtin_base(obj).__len__
 
 
 def contains(obj: Any) -> Callable[[Any, Any], bool]:
     """`__contains__` of the builtin container that `obj` is."""
-    return _builtin_base(obj).__contains__  # type: ignore[attr-defined, no-any-return]
+    return _builtin_base(obj).__contains__
 
 
 def keys_getter(obj: Any) -> Callable[[Any], tuple]:
@@ -235,5 +244,5 @@ def keys_getter(obj: Any) -> Callable[[Any], tuple]:
     base = _builtin_base(obj)
     if type(obj) is base:
         return tuple
-    iterate = base.__iter__  # type: ignore[attr-defined]
+    iterate = base.__iter__
     return lambda mapping: tuple(iterate(mapping))

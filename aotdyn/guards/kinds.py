@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from aotdyn.guards import constants, fast, globalstate, shapes, tensors
-from aotdyn.guards.sources import Env, class_attribute
+from aotdyn.guards.reads import lacks_attribute
+from aotdyn.guards.sources import Env
 from aotdyn.guards.tensors import class_path
 
 
@@ -26,24 +27,6 @@ class Kind(NamedTuple):
     check: Callable[[Any, Any, Env], bool]
     test: fast.Test
     describe: Callable[[str, Any, Any, Env], str]
-
-
-class Holder:
-    """What the static lookup of NOATTR sees of an object: its class, and its dict where it has one."""
-
-    @staticmethod
-    def lacks(obj: Any, name: str) -> bool:
-        """Whether neither the MRO of the object's class nor its dict holds `name`."""
-        try:
-            class_attribute(type(obj), name)
-            return False
-        except AttributeError:
-            pass
-        try:
-            namespace = object.__getattribute__(obj, "__dict__")
-        except AttributeError:
-            return True
-        return name not in namespace
 
 
 def code_digest(function: types.FunctionType) -> str:
@@ -77,7 +60,7 @@ def _check_function(obj: Any, expected: Any, env: Env) -> bool:
 def _check_object(obj: Any, expected: Any, env: Env) -> bool:
     from aotdyn.guards import naming
 
-    found = naming.find(*expected, load=False)
+    found = naming.find(expected[0], expected[1], load=False)
     return found is obj or (type(obj) is types.BuiltinFunctionType and bool(found == obj))
 
 
@@ -218,7 +201,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             "NOATTR",
             "A name that neither the object's class nor its own dict holds.",
-            lambda obj, expected, env: Holder.lacks(obj, expected),
+            lambda obj, expected, env: lacks_attribute(obj, expected),
             fast.noattr,
             lambda text, expected, obj, env: f"`{text}` had no attribute {expected}, now has",
         ),

@@ -83,6 +83,7 @@ def path_of(obj: Any) -> Path | None:
     if isinstance(obj, types.ModuleType):
         name = getattr(obj, "__name__", None)
         return (name, "") if isinstance(name, str) and sys.modules.get(name) is obj else None
+    path: Path | None
     if isinstance(obj, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         path = ("torch.ops", str(obj))
         return path if _finds(path, obj) else None

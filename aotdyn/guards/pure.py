@@ -24,6 +24,7 @@ PURE: dict[str, Accessor] = {
     "list": Accessor(list, "items of a builtin iterable that can be iterated again"),
     "tuple": Accessor(tuple, "items of a builtin iterable that can be iterated again"),
     "dict.keys": Accessor(lambda d: list(dict.keys(d)), "keys of a dict or a subclass, in order"),
+    "dict.values": Accessor(lambda d: list(dict.values(d)), "values of a dict or a subclass, in order"),
     "sorted": Accessor(sorted, "items of a set of numbers or strings, ordered"),
     "abs": Accessor(abs, "absolute value of a number"),
     "int": Accessor(int, "a number as an int"),

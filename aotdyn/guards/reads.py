@@ -18,6 +18,20 @@ _mro = type.__dict__["__mro__"].__get__
 _namespace = type.__dict__["__dict__"].__get__
 
 
+def lacks_attribute(obj: Any, name: str) -> bool:
+    """Whether neither the MRO of the object's class nor its own dict holds `name`."""
+    try:
+        class_attribute(type(obj), name)
+        return False
+    except AttributeError:
+        pass
+    try:
+        namespace = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return True
+    return name not in namespace
+
+
 def dict_key(mapping: dict, i: int) -> Any:
     """The `i`-th key of a dict, in order; IndexError where it has fewer."""
     return list(dict.keys(mapping))[i]

@@ -61,13 +61,9 @@ def difference(obj: Any, expected: dict[str, Any]) -> tuple[str, Any, Any] | Non
 
 def batch(tensors: Sequence[torch.Tensor], expected: Sequence[dict[str, Any]]) -> TensorGuards:
     """Guards over all tensors at once, from real tensors whose metadata is as expected."""
-    return TensorGuards(
-        *tensors,
-        dynamic_dims_sizes=[list(facts["shape"]) for facts in expected],
-        dynamic_dims_strides=[
-            list(facts["stride"]) if facts["stride"] is not None else [None] * len(facts["shape"]) for facts in expected
-        ],
-    )
+    sizes: list[Any] = [list(facts["shape"]) for facts in expected]
+    strides: list[Any] = [list(facts["stride"] or [None] * len(facts["shape"])) for facts in expected]
+    return TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
 
 
 def class_path(cls: type) -> list[str]:

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from aotdyn import config
 from aotdyn.errors import ConfigError
-from aotdyn.hook import attach
+from aotdyn.hook import attach, modules
 from aotdyn.hook.finder import activate, deactivate, finder
 from aotdyn.hook.select import Selection
 from aotdyn.report import imports, logs
@@ -72,6 +72,7 @@ def start(selection: Selection) -> Hook:
     imports.watch()
     logs.setup()
     attach.reattach()
+    modules.choose_store()
     activate()
     finder.selections.append(selection)
     _stub_loaded(selection)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import builtins
 import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from aotdyn.report import events
@@ -21,7 +22,7 @@ log = logging.getLogger("aotdyn.hook")
 
 
 class Stub(NamedTuple):
-    """What a module's record keeps of one stub, as data that marshals."""
+    """What a module's record keeps of one stub; stored, and handed to `attach`, as a plain tuple."""
 
     dispatcher: str
     qualname: str
@@ -30,38 +31,37 @@ class Stub(NamedTuple):
     cells: tuple[str, ...]
 
 
-_attached: dict[str, tuple[str, Stub]] = {}
+Row = tuple[str, str, str, tuple[str, ...], tuple[str, ...]]
+"A Stub as marshal gives it back: a warm import makes thousands, and no more of each than it must."
+
+_attached: dict[str, tuple[str, Row]] = {}
 "Dispatcher name to module and stub: all that this process has ever attached."
 
 
-def attach(module: str, stubs: Iterable[Stub]) -> None:
+def attach(module: str, rows: Iterable[Row]) -> None:
     """Give every stub of a module its dispatcher; those that have one keep it."""
-    new = 0
-    for stub in stubs:
-        if stub.dispatcher not in _attached:
-            _attached[stub.dispatcher] = (module, stub)
-            setattr(builtins, stub.dispatcher, _first(module, stub))
-            new += 1
+    new = {row[0]: (module, row) for row in rows if row[0] not in _attached}
     if new:
-        events.count("functions_stubbed", new)
+        _attached.update(new)
+        vars(builtins).update({name: partial(_first, module, row) for name, (_, row) in new.items()})
+        events.count("functions_stubbed", len(new))
 
 
 def detach() -> None:
     """Make every stub step aside: its dispatcher answers None from now on."""
-    for name in _attached:
-        setattr(builtins, name, passive)
+    vars(builtins).update(dict.fromkeys(_attached, passive))
 
 
 def reattach() -> None:
     """Take back `detach`."""
-    for name, (module, stub) in _attached.items():
+    for name, (module, row) in _attached.items():
         if getattr(builtins, name, None) is passive:
-            setattr(builtins, name, _first(module, stub))
+            setattr(builtins, name, partial(_first, module, row))
 
 
 def attached(module: str) -> dict[str, Stub]:
     """The stubs of a module, by dispatcher."""
-    return {name: stub for name, (owner, stub) in _attached.items() if owner == module}
+    return {name: Stub(*row) for name, (owner, row) in _attached.items() if owner == module}
 
 
 def passive(*_: Any) -> None:
@@ -73,14 +73,12 @@ def module_of(name: str) -> str:
     return name.partition("@")[0]
 
 
-def _first(module: str, stub: Stub) -> Callable[..., Any]:
-    def first(*args: Any) -> Any:
-        if "torch" not in sys.modules:
-            return None
-        _install(module, stub)
-        return getattr(builtins, stub.dispatcher)(*args)
-
-    return first
+def _first(module: str, row: Row, /, *args: Any) -> Any:
+    """The first dispatcher of a stub."""
+    if "torch" not in sys.modules:
+        return None
+    _install(module, Stub(*row))
+    return getattr(builtins, row[0])(*args)
 
 
 def _install(module: str, stub: Stub) -> None:

@@ -97,13 +97,20 @@ def module_key(name: str, source: bytes) -> str:
     return whole.hexdigest()
 
 
-def shared_store() -> Any:
-    """The store as the options say; None where nothing is kept."""
+def choose_store() -> None:
+    """Take the store that the options name now: once at each `install`, for reading the options takes its time."""
     global _store
     options = config.current()
     key = (config.cache_root(), options.tracing_key(), options.cache_trust)
     if _store is None or _store[0] != key:
         _store = (key, _open(*key))
+
+
+def shared_store() -> Any:
+    """The store of rewritten modules; None where nothing is kept."""
+    if _store is None:
+        choose_store()
+    assert _store is not None
     return _store[1]
 
 
@@ -126,14 +133,13 @@ def _load(store: Any, key: str, name: str, path: str) -> CodeType | None:
         return None
     try:
         code, rows = marshal.loads(blob)
-        stubs = [Stub(*row) for row in rows]
     except (ValueError, EOFError, TypeError) as error:
         log.warning("aotdyn: a stored module isn't one, it is made anew: %s: %s", name, error)
         return None
     _fix_filename(code, path)
     originals = _Originals(store, key, path)
-    register({stub.dispatcher: partial(originals, stub.dispatcher) for stub in stubs})
-    attach(name, stubs)
+    register({row[0]: partial(originals, row[0]) for row in rows})
+    attach(name, rows)
     return code
 
 

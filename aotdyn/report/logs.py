@@ -15,14 +15,14 @@ from aotdyn import config
 _handler: logging.Handler | None = None
 
 
-class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
+class _Stderr(logging.StreamHandler):
     """Writes to what `sys.stderr` is now, as the app may replace it."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
 
     @property
-    def stream(self):  # type: ignore[no-untyped-def, override]
+    def stream(self):  # type: ignore[no-untyped-def]
         return sys.stderr
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import opcode
 
-CACHES: dict[int, int] = {number: size for number, size in enumerate(opcode._inline_cache_entries) if size}
+CACHES: dict[int, int] = {number: size for number, size in enumerate(opcode._inline_cache_entries) if size}  # type: ignore[attr-defined]
 "units of inline cache behind an instruction, by opcode"
 
 CALL_GROUP = ("KW_NAMES", "PRECALL", "CALL")
@@ -24,7 +24,11 @@ CONDITIONAL = frozenset(
         "FOR_ITER",
         "JUMP_IF_FALSE_OR_POP",
         "JUMP_IF_TRUE_OR_POP",
-        *(f"POP_JUMP_{way}_IF_{what}" for way in ("FORWARD", "BACKWARD") for what in ("TRUE", "FALSE", "NONE", "NOT_NONE")),
+        *(
+            f"POP_JUMP_{way}_IF_{what}"
+            for way in ("FORWARD", "BACKWARD")
+            for what in ("TRUE", "FALSE", "NONE", "NOT_NONE")
+        ),
     }
 )
 UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
@@ -79,7 +83,8 @@ def effect(op: str, arg: int, jump: bool = False) -> tuple[int, str]:
 
 
 _FIXED: dict[str, tuple[int, str]] = {}
-for _row in """
+for _row in (
+    """
     NOP KW_NAMES PRECALL DELETE_NAME DELETE_GLOBAL DELETE_FAST DELETE_DEREF SETUP_ANNOTATIONS
         JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT: 0 -
     POP_TOP PRINT_EXPR IMPORT_STAR STORE_NAME STORE_GLOBAL STORE_FAST STORE_DEREF DELETE_ATTR RAISE_VARARGS RERAISE
@@ -95,7 +100,10 @@ for _row in """
     LOAD_METHOD: 1 nv
     BEFORE_WITH: 1 vv
     CHECK_EG_MATCH: 2 vv
-""".replace("\n        ", " ").strip().split("\n"):
+""".replace("\n        ", " ")
+    .strip()
+    .split("\n")
+):
     _names, _, _what = _row.rpartition(":")
     _pops, _pushes = _what.split()
     _FIXED.update(dict.fromkeys(_names.split(), (int(_pops), _pushes.strip("-"))))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
@@ -40,7 +41,8 @@ class Exit(NamedTuple):
     jump: bool
 
 
-def instructions(data: bytes) -> list[Instruction]:
+@lru_cache(maxsize=16)
+def instructions(data: bytes) -> tuple[Instruction, ...]:
     """The instructions of `co_code`, EXTENDED_ARG folded in and caches skipped."""
     result = []
     at = start = arg = 0
@@ -52,7 +54,7 @@ def instructions(data: bytes) -> list[Instruction]:
             result.append(Instruction(dis.opname[number], arg, start, at, end))
             start, arg = end, 0
         at = end
-    return result
+    return tuple(result)
 
 
 def header_units(code: CodeType) -> int:

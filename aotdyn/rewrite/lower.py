@@ -90,20 +90,40 @@ class Walk:
         self._cells: dict[str, int] = {}
         self._read: set[Source] = set()
         self._sizes: dict[tuple[int, str, int], str] = {}
-        self._checked: set[int] = set()
+        self._checked: set[tuple[int, str, str]] = set()
         self._types: dict[Source, list[str]] = {}
         self._by_source: dict[int, list[int]] = {}
+        self._peers = _peers(variant.guards)
+        self._stand_in = self._stand_ins()
         for i, guard in enumerate(variant.guards):
             if guard.source >= 0 and guard.kind not in RELATIONS:
-                self._by_source.setdefault(guard.source, []).append(i)
-        self._tensors = {guard.source: i for i, guard in enumerate(variant.guards) if guard.kind == "TENSOR"}
+                self._by_source.setdefault(self.row(guard.source), []).append(i)
+        self._tensors = {self.row(guard.source): i for i, guard in enumerate(variant.guards) if guard.kind == "TENSOR"}
+        self.batched = bool(self._tensors)
+
+    def _stand_ins(self) -> dict[Source, Source]:
+        """For each source the first that reads the same object for sure: what is read of one class is read once."""
+        same: dict[Source, Source] = {}
+        first: dict[Source, Source] = {}
+        for source in self.sources:
+            bases = tuple(same[base] for base in source.bases)
+            if isinstance(source, src.TypeOf):
+                bases = (self.sources[self._peers.get(self.index(bases[0]), (self.index(bases[0]),))[0]],)
+            form = type(source)._make(bases, source.key)
+            same[source] = first.setdefault(form, source)
+        return same
 
     # What Source.expr and the fast forms of guards ask for.
 
     def arg(self, index: int) -> ast.expr:
         return load(self.args[index])
 
+    def row(self, index: int) -> int:
+        """The row that stands in for a row."""
+        return self.index(self._stand_in[self.sources[index]])
+
     def value(self, source: Source) -> ast.expr:
+        source = self._stand_in[source]
         self.visit(source)
         return self.arg(source.index) if isinstance(source, src.Arg) else load(f"v{self.index(source)}")
 
@@ -125,7 +145,11 @@ class Walk:
         return self.sources[index]
 
     def known_type(self, source: Source) -> list[str] | None:
-        return self._types.get(source)
+        return self._types.get(self._stand_in[source])
+
+    def class_of(self, source: Source) -> ast.expr:
+        peers = self._peers.get(self.index(source), (self.index(source),))
+        return self.pool("live_type", *peers)
 
     def size(self, source: int, what: str, dim: int) -> ast.expr:
         if what == "int":
@@ -172,10 +196,12 @@ class Walk:
 
     def visit(self, source: Source) -> None:
         """Reads a source, unless it has been read: first its bases and all guards on them, then the object."""
+        source = self._stand_in[source]
         if source in self._read:
             return
         for base in source.bases:
             self.visit(base)
+            base = self._stand_in[base]
             index = self.index(base)
             for i in self._by_source.get(index, ()):
                 self.check(i)
@@ -187,11 +213,12 @@ class Walk:
 
     def check(self, i: int) -> None:
         """Adds the test of guard i, unless it has been added."""
-        if i in self._checked:
-            return
-        self._checked.add(i)
         guard: GuardData = self.variant.guards[i]
-        source = self.sources[guard.source] if guard.source >= 0 else None
+        source = self._stand_in[self.sources[guard.source]] if guard.source >= 0 else None
+        fact = (-1 if source is None else self.index(source), guard.kind, repr(guard.expected))
+        if fact in self._checked:
+            return
+        self._checked.add(fact)
         make: Test = KINDS[guard.kind].test
         self.test(make(self, source, guard.expected))
         if guard.kind == "TYPE" and source is not None:
@@ -201,7 +228,7 @@ class Walk:
         """Before anything is read through a tensor its class is checked alone; the batch comes last."""
         if self.known_type(base) is None:
             self._types[base] = list(self.variant.guards[self._tensors[index]].expected["class"])
-            cls = self.pool("live_type", index)
+            cls = self.class_of(base)
             self.test(ast.Compare(ast.Call(self.builtin("type"), [self.value(base)], []), [ast.Is()], [cls]))
 
     def batch(self) -> None:
@@ -209,7 +236,7 @@ class Walk:
         first: dict[int, int] = {}
         for guard in self.variant.guards:
             if guard.kind == "SAME":
-                one, other = (_root(first, i) for i in (guard.source, guard.expected))
+                one, other = (_root(first, self.row(i)) for i in (guard.source, guard.expected))
                 if one != other:
                     first[max(one, other)] = min(one, other)
         groups = {_root(first, source): i for source, i in reversed(self._tensors.items())}
@@ -234,6 +261,18 @@ class Walk:
             tests, self._tests = self._tests, []
             held = ast.BoolOp(ast.And(), tests) if len(tests) > 1 else tests[0]
             self.statements.append(ast.If(ast.UnaryOp(ast.Not(), held), [ast.Break()], []))
+
+
+def _peers(guards: list[GuardData]) -> dict[int, tuple[int, ...]]:
+    """For each row with a TYPE guard on a class found by a public path, all rows of that class.
+
+    They are compared with one cell, and binding sees to it that they have one class.
+    """
+    rows: dict[str, dict[int, None]] = {}
+    for guard in guards:
+        if guard.kind == "TYPE" and "<" not in guard.expected[1]:
+            rows.setdefault(repr(list(guard.expected)), {})[guard.source] = None
+    return {row: tuple(group) for group in rows.values() for row in group}
 
 
 def _root(first: dict[int, int], source: int) -> int:

@@ -78,15 +78,24 @@ class Epilogue:
         return self.statements
 
     def graph(self) -> None:
-        """`o = graph(inputs)`, counted; no `o` where no output is used."""
+        """`o = graph(inputs)`, counted; no `o` where no output is used.
+
+        A graph that changes nothing gives way where it raises: the body runs, and raises natively.
+        """
         inputs = [self.walk.value(self.walk.sources[i]) for i in self.variant.inputs]
         self.statements.append(ast.Expr(ast.Call(self.walk.pool("count"), [], [])))
         call = ast.Call(self.walk.pool("graph"), inputs, [])
         used = any(step.op == "out" for step in self.variant.epilogue)
         run: ast.stmt = ast.Assign([ast.Name("o", ast.Store())], call) if used else ast.Expr(call)
-        gave_way = self.walk.pool("object", "aotdyn.runtime.dispatch", "GiveWay")
-        handler = ast.ExceptHandler(gave_way, None, [ast.Return(ast.Constant(None))])
-        self.statements.append(ast.Try([run], [handler], [], []))
+        if not self.variant.gives_way:
+            self.statements.append(run)
+            return
+        fatal = ast.Tuple([self.walk.builtin("RecursionError"), self.walk.builtin("MemoryError")], ast.Load())
+        handlers = [
+            ast.ExceptHandler(fatal, None, [ast.Raise()]),
+            ast.ExceptHandler(self.walk.builtin("Exception"), None, [ast.Return(ast.Constant(None))]),
+        ]
+        self.statements.append(ast.Try([run], handlers, [], []))
 
     def assign(self, step: Instruction, value: ast.expr) -> None:
         if step.dest < 0:

@@ -76,7 +76,9 @@ def resume_point(
     else:
         ways = dialect.exits(last, dialect.slots(stack))
     after = _bound_after(code, last, live)
-    name = f"{names.RESUME}{names.identifier(qualname)}_{_hash(module, digest, frame.offset, frame.params, stack, inner)}"
+    name = (
+        f"{names.RESUME}{names.identifier(qualname)}_{_hash(module, digest, frame.offset, frame.params, stack, inner)}"
+    )
     exits = tuple(spec(way.offset, after, way.slots) for way in ways)
     point = ResumePoint(name, frame, last.end, inner, exits, origin=marshal.dumps(code))
     return msgspec.structs.replace(point, code=marshal.dumps(continuation(code, point)))
@@ -192,6 +194,8 @@ class _Continuation:
             if label is not None:
                 asm.put(label)
             self._exit(spec)
+        if not jumped:
+            asm.op("NOP")  # the last unit before a chunk lends its line: it mustn't be the operation's
         asm.put(self.body)
         data, locations, regions = asm.finish()
         return code.replace(
@@ -292,8 +296,8 @@ class _Continuation:
     def _exit(self, spec: FrameSpec) -> None:
         asm, code = self.asm, self.code
         slots = dialect.slots(spec.stack)
-        values = [("LOAD_FAST", code.co_varnames.index(name)) for name in spec.params]
-        cells = [("LOAD_CLOSURE", index) for index in self.layout.cells]
+        values: list[protocol.Load] = [("LOAD_FAST", code.co_varnames.index(name)) for name in spec.params]
+        cells: list[protocol.Load] = [("LOAD_CLOSURE", index) for index in self.layout.cells]
         asking = protocol.Asking(asm, slots, names.PENDING, scratch=len(self.layout.varnames) - 1)
         asking.ask(dispatcher_name(spec, self.extent), values, cells)
         asm.op("JUMP_FORWARD", self.body.label(spec.offset))

@@ -113,11 +113,13 @@ def fix_traceback(asm: Assembler) -> None:
 def fix_callee(asm: Assembler) -> None:
     """Call fix with the exception on top of the stack, but keep this frame's entry of the traceback.
 
-    fix drops the entry of the frame that calls it, which for a stub is a frame
-    that shouldn't show. Here the frame is the caller of an inlined function.
+    fix may drop the entry of the frame that calls it, which for a stub is a
+    frame that shouldn't show. Here the frame is the caller of an inlined
+    function: fix sees what lies behind its entry alone.
     """
     traceback, rest = asm.name("__traceback__"), asm.name("tb_next")
-    asm.ops(("COPY", 1), ("LOAD_ATTR", traceback))
+    asm.ops(("COPY", 1), ("LOAD_ATTR", traceback))  # exception, entry
+    asm.ops(("COPY", 1), ("LOAD_ATTR", rest), ("COPY", 3), ("STORE_ATTR", traceback))
     asm.ops(version.global_function(asm.name(names.FIX)), ("COPY", 4), *version.call(1), ("POP_TOP", 0))
-    asm.ops(("COPY", 2), ("LOAD_ATTR", traceback), ("COPY", 2), ("STORE_ATTR", rest))  # entry.tb_next = what is left
-    asm.ops(("COPY", 2), ("STORE_ATTR", traceback))  # exception.__traceback__ = entry
+    asm.ops(("COPY", 2), ("LOAD_ATTR", traceback), ("COPY", 2), ("STORE_ATTR", rest))
+    asm.ops(("COPY", 2), ("STORE_ATTR", traceback))

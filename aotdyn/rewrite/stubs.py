@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from types import CodeType
 
 from aotdyn.rewrite import digest as digests
@@ -51,7 +52,7 @@ def _looks_at_frame(code: CodeType) -> str:
     if not suspects:
         return ""
     program = instructions(code.co_code)
-    for ins, follows in zip(program, program[1:], strict=False):
+    for ins, follows in pairwise(program):
         index = version.global_name(ins.op, ins.arg)
         name = code.co_names[index] if index is not None else ""
         # vars and dir of an object are harmless
@@ -82,8 +83,8 @@ def stub(code: CodeType, dispatcher: str) -> CodeType:
     """`code` behind a question to `dispatcher`, under the protocol of docs/design/contracts.md."""
     header = header_units(code)
     head, body = tables.split_locations(code.co_linetable, header)
-    position = Position(next(code.co_positions())[0] if header == 1 else list(code.co_positions())[header - 1][0])
-    line = code.co_firstlineno if position.line is None else position.line
+    last = next(islice(code.co_positions(), header - 1, None))[0]
+    line = code.co_firstlineno if last is None else last
     asm = Assembler(code, Position(line))
     # Where originals.dispatcher_of looks for it: the dispatcher, then fix.
     asm.names += [dispatcher, names.FIX, names.ENTER]

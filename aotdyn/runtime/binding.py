@@ -156,8 +156,11 @@ class _Filler:
     def fill_live(self, source: int) -> Any:
         return self.read(source)
 
-    def fill_live_type(self, source: int) -> Any:
-        return type(self.read(source))
+    def fill_live_type(self, *sources: int) -> Any:
+        first, *others = (type(self.read(source)) for source in sources)
+        if any(other is not first for other in others):
+            raise BindingMiss(-1, f"there are two classes {first.__module__}.{first.__qualname__}")
+        return first
 
     def fill_live_code(self, source: int) -> Any:
         return self.read(source).__code__

@@ -36,14 +36,13 @@ _lock = threading.RLock()
 
 def store() -> Store:
     """The store that the options name."""
-    from aotdyn.store import environment
     from aotdyn.store.store import Store
 
     options = config.current()
     key = (options.cache_dir, options.cache, options.tracing_key())
     found = _stores.get(key)
     if found is None:
-        root = environment.default_dir() if options.cache else None
+        root = config.cache_root()
         try:
             found = Store(root, options, trust=options.cache_trust)
         except errors.CacheError as error:
@@ -100,7 +99,7 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
     with events.phase("trace"), notice.waiting(spec.qualname):
         traced = trace_frame(spec, entry.code(), entry.globals, args, config.current(), entry.extent.fullgraph)
     variant = traced.variant
-    events.count("traced")
+    events.traced(f"{spec.module}.{spec.qualname}")
     events.count("tensor_calls_captured", variant.operations)
     events.count("tensor_calls_eager", variant.eager_operations)
     for each in variant.breaks:
@@ -115,6 +114,8 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
             data.encode(traced.graph)
         except data.NotDurable as error:
             variant.process_local.append(str(error))
+    if variant.process_local:
+        events.count("process_local_variants")
     for fact in variant.process_local:
         events.process_local(spec.qualname, fact)
     if not variant.process_local:
@@ -144,7 +145,6 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
 
 def continuation(entry: Entry, point: ResumePoint) -> Continuation:
     """The continuation of a resume point, with entries for what follows it."""
-    from aotdyn.rewrite import originals
     from aotdyn.rewrite.points import dispatcher_name, retarget
 
     extent: Extent = entry.extent
@@ -152,7 +152,7 @@ def continuation(entry: Entry, point: ResumePoint) -> Continuation:
         found = _continuations.get((point.name, extent.number))
         if found is not None:
             return found
-        globals = entry.globals if point.globals < 0 else vars(sys.modules[point.frame.module])
+        globals = entry.globals if point.globals < 0 else vars(sys.modules[point.frame.module.partition('@')[0]])
         code = marshal.loads(point.code)
         origin = _Origin(point.origin)
         names = {}
@@ -166,7 +166,6 @@ def continuation(entry: Entry, point: ResumePoint) -> Continuation:
         if not extent.number and found.made is not None:
             globals.setdefault(point.name, found.made)
         _continuations[point.name, extent.number] = found
-    del originals
     return found
 
 

@@ -54,4 +54,4 @@ def _caller(arity: int) -> Callable[[types.FunctionType, Callable[[], Any]], Any
     pops = ", ".join(["pop()"] * arity)
     namespace: dict[str, Any] = {}
     exec(compile(f"def call(function, pop): return function({pops})", __file__, "exec"), namespace)
-    return namespace["call"]  # type: ignore[no-any-return]
+    return namespace["call"]

@@ -49,7 +49,8 @@ class Line:
     def __init__(self, variant: Variant, bound: binding.Bound, others: Callable[..., Any]) -> None:
         self.variant = variant
         self.probe = bound.function
-        self.head = types.FunctionType(bound.function.__code__, {**bound.function.__globals__, "knext": others})
+        function: Any = bound.function
+        self.head = types.FunctionType(function.__code__, {**function.__globals__, "knext": others})
         self.calls = bound.calls
         self._read = 0
 

@@ -108,7 +108,7 @@ _MADE_EMPTY = (collections.OrderedDict, collections.defaultdict, collections.deq
 
 def new_list(cls: type, items: Any = ()) -> Any:
     """An instance of a list subclass with these items."""
-    made = list.__new__(cls)
+    made: Any = list.__new__(cls)
     list.extend(made, items)
     return made
 
@@ -124,7 +124,7 @@ def new_set(cls: type, items: Any = ()) -> Any:
     """An instance of a set or frozenset subclass with these items."""
     if issubclass(cls, frozenset):
         return frozenset.__new__(cls, items)
-    made = set.__new__(cls)
+    made: Any = set.__new__(cls)
     set.update(made, items)
     return made
 
@@ -185,7 +185,7 @@ def sequence_iterator_at(sequence: Sequence[Any], index: int | None) -> Iterator
 def reversed_at(sequence: Sequence[Any], index: int) -> Iterator[Any]:
     """A reversed iterator whose next item is `index`; used up where that is -1."""
     made = reversed(sequence)
-    made.__setstate__(index)  # type: ignore[attr-defined]
+    made.__setstate__(index)
     return made
 
 

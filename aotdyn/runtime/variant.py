@@ -128,6 +128,8 @@ class Variant(msgspec.Struct):
     breaks: list[BreakInfo] = []
     leave: str = ""
     "reason to leave the frame to Python where these guards hold; empty: run the graph"
+    gives_way: bool = False
+    "where the graph raises, it has changed nothing and drawn no random number: the body may run instead"
     operations: int = 0
     eager_operations: int = 0
     code: bytes = b""

@@ -86,7 +86,7 @@ def _attempts(spec: FrameSpec, code: types.CodeType, globals: dict[str, Any], ar
             try:
                 assert where is not None and reason is not None
                 if fullgraph:
-                    raise _violated(where, reason)
+                    raise _violated(where, reason) from None
                 return _traced(t, broken(t, _chain(t), where))
             except Unbuildable as problem:
                 stop_at = _earlier(problem, stop_at)

@@ -267,7 +267,7 @@ class Emitter:
     def fill_mapping(self, register: int, payload: Mapping) -> None:
         """Put a payload's entries into a dict or subclass, by the builtin's own methods."""
         pairs = [[self.value(key), self.value(each)] for key, each in (payload.entries or {}).values()]
-        self.helper("replace_ordered" if issubclass(payload.cls, collections.OrderedDict) else "replace_dict", register, self.add("dict", pairs))
+        self.helper("replace_dict", register, self.add("dict", pairs))
 
     def attributes(self, register: int, v: Any) -> None:
         """Write what tracing set on an object, past its own `__setattr__`."""
@@ -319,7 +319,7 @@ class Emitter:
         receiver = self.value(v.self_value)
         if isinstance(function, Builtin):
             return self.add("getattr", receiver, function.obj.__name__)
-        return self.helper("bound_method", self.value(function), receiver)
+        return self.helper("bind_method", self.value(function), receiver)
 
     def cls(self, cls: type) -> int:
         """A class, by its source or public path."""

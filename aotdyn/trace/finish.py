@@ -144,6 +144,8 @@ def replay(t: Any, e: Emitter) -> None:
                     e.do("setattr", register, name, e.value(content))
         else:
             raise Unbuildable(value, f"a change of a {value.cls.__name__}")
+    for function, args in t.state.changes():
+        e.call(e.import_(*naming.path_of(function)), [e.const(arg) for arg in args])  # type: ignore[misc]
 
 
 def _replay_mapping(e: Emitter, register: int, value: Mapping) -> None:
@@ -192,6 +194,7 @@ def _variant(t: Any, table: SourceTable, e: Emitter, points: list[ResumePoint], 
         resumes=points,
         inlined=list(t.inlined.values()),
         breaks=breaks,
+        gives_way=not t.impure,
         operations=calls,
         process_local=list(t.process_local),
         locals=list(t.locals) or None,

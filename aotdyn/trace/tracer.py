@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from aotdyn.graph.build import FakeFailure, GraphBuilder
+from aotdyn.graph.build import FakeFailure, GraphBuilder, version
 from aotdyn.guards import constants, naming
 from aotdyn.guards import sources as S
 from aotdyn.guards.sources import Source
@@ -70,6 +70,7 @@ class Tracer:
         )
         self.guards: dict[Any, tuple[str, Source | None, Any]] = {}
         self.inputs: list[Source] = []
+        self.input_versions: list[tuple[Any, int]] = []
         self.global_facts: dict[str, Any] = {}
         self.by_source: dict[Source, Lazy] = {}
         self.by_identity: dict[int, Value] = {}
@@ -86,6 +87,8 @@ class Tracer:
         self.process_local: list[str] = []
         self.inlined: dict[tuple[str, str, str], Inlined] = {}
         self.depth = 0
+        self.impure = False  # the graph changes something, or draws random numbers
+        self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it
         self.operations = 0
         self.loops: dict[int, int] = {}
         self.started = time.monotonic()
@@ -192,7 +195,12 @@ class Tracer:
             return value
         self.guard("TENSOR", source, obj)
         self.inputs.append(source)
+        self.input_versions.append((fake, version(fake)))
         return Tensor(node, fake, source, obj)
+
+    def input_changed(self) -> bool:
+        """Whether the graph has written to one of its inputs (views count: they share the version counter)."""
+        return any(version(fake) != before for fake, before in self.input_versions)
 
     # Names
 

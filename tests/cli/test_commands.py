@@ -66,4 +66,4 @@ def test_report_in_words(monkeypatch):
     assert "2 x  app.py:3 in main" in shown
     assert "f: `x.shape[0]` was 8, is 9" in shown
     assert "g: no tensor operations" in shown
-    assert text.not_warm(["a.f", "a.g"]) == "aotdyn: not warm, 2 functions had to be traced:\n  a.f\n  a.g"
+    assert text.not_warm(2, ["a.f", "a.g"]) == "aotdyn: not warm, 2 traces had to be made:\n  a.f\n  a.g"

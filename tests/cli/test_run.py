@@ -149,11 +149,13 @@ def test_stats_that_cannot_be_written_are_said(app):
 def test_require_warm(project):
     project.write(
         "app.py",
-        "import aotdyn.report.events as e, sys\nif sys.argv[1] == 'cold': e.traced('app.f')\nsys.exit(int(sys.argv[2]))",
+        "import aotdyn.report.events as e, sys\n"
+        "if sys.argv[1] == 'cold': e.traced('app.f')\n"
+        "sys.exit(int(sys.argv[2]))",
     )
     assert project.run("--require-warm", "app.py", "warm", "0").returncode == 0
     cold = project.run("--require-warm", "app.py", "cold", "0")
-    assert (cold.returncode, "1 function had to be traced" in cold.stderr, "app.f" in cold.stderr) == (3, True, True)
+    assert (cold.returncode, "1 trace had to be made" in cold.stderr, "app.f" in cold.stderr) == (3, True, True)
     assert project.run("--require-warm", "app.py", "cold", "7").returncode == 7
     assert project.run("app.py", "cold", "0").returncode == 0
 

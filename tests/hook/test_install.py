@@ -167,7 +167,8 @@ def test_startup_file(project, monkeypatch, tmp_path):
     monkeypatch.setattr(startup, "path", lambda: str(site / startup.FILE))
     assert startup.activate() == str(site / startup.FILE)
     assert startup.active()
-    code = "import site; site.addsitedir('site'); import pkg, sys; print(type(pkg.__loader__).__name__, 'aotdyn' in sys.modules)"
+    code = "import site; site.addsitedir('site'); import pkg, sys; "
+    code += "print(type(pkg.__loader__).__name__, 'aotdyn' in sys.modules)"
     assert project.python("-c", code).stdout == "SourceFileLoader False\n"
     done = project.python("-c", code, env={"AOTDYN_PACKAGES": "pkg"})
     assert done.stdout == "HookedSourceLoader True\n", done.stderr

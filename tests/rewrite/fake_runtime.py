@@ -14,7 +14,7 @@ from typing import Any
 from aotdyn.rewrite import dialect, digest, names, originals, points, protocol, stubs, tables
 from aotdyn.rewrite.assembler import Assembler, Chunk, Label
 from aotdyn.rewrite.tables import Position
-from aotdyn.runtime.variant import FrameSpec, ResumePoint
+from aotdyn.runtime.variant import ResumePoint
 
 
 class Pending(tuple):
@@ -61,7 +61,9 @@ def fix(exc: BaseException) -> None:
 def installed(**dispatchers: Any):
     """The builtins of a runtime, and any dispatchers, for a while."""
     before = set(vars(builtins))
-    vars(builtins).update({names.ENTER: enter, names.FIX: fix, names.PENDING: lambda s, k: Pending((s, k))}, **dispatchers)
+    vars(builtins).update(
+        {names.ENTER: enter, names.FIX: fix, names.PENDING: lambda s, k: Pending((s, k))}, **dispatchers
+    )
     yield
     for name in set(vars(builtins)) - before:
         delattr(builtins, name)
@@ -86,7 +88,11 @@ class Stepper:
         self.name = points.dispatcher_name(self.spec)
         originals.register(self.name, self.code)
         self.function = FunctionType(
-            stubs.stub(self.code, self.name), function.__globals__, code.co_name, function.__defaults__, function.__closure__
+            stubs.stub(self.code, self.name),
+            function.__globals__,
+            code.co_name,
+            function.__defaults__,
+            function.__closure__,
         )
         self.function.__kwdefaults__ = function.__kwdefaults__
         self.first = next(ins.end for ins in dialect.instructions(self.code.co_code) if ins.op == "RESUME")
@@ -97,9 +103,10 @@ class Stepper:
         for target in self.handlers:
             vars(builtins)[self._handler_name(target)] = lambda *values, t=target: self._handle(t, values)
 
-    def run(self, limit: int, *args: Any, **kwargs: Any) -> Any:
+    def run(self, limit: int) -> FunctionType:
+        """The function, to be called once: its next call breaks `limit` times."""
         self.limit, self.steps = limit, 0
-        return self.function(*args, **kwargs)
+        return self.function
 
     def _handler_name(self, target: int) -> str:
         return f"{names.DISPATCHER}handler_{self.digest}_{target}"
@@ -113,7 +120,9 @@ class Stepper:
     def _handle(self, target: int, values: tuple[Any, ...]) -> Any:
         variables = sys._getframe(2).f_locals
         live = [n for n in self.code.co_varnames if n not in self.spec.cells and n in variables]
-        return self._go(target, live, dialect.letters(self.handlers[target]), tuple(variables[n] for n in live) + values)
+        return self._go(
+            target, live, dialect.letters(self.handlers[target]), tuple(variables[n] for n in live) + values
+        )
 
     def _go(self, offset: int, bound: Any, stack: str, state: tuple[Any, ...]) -> Any:
         if self.steps >= self.limit:
@@ -149,11 +158,14 @@ def handler_slots(code: CodeType) -> dict[int, str]:
     todo = [(2 * dialect.header_units(code), "")]
     while todo:
         offset, slots = todo.pop()
-        if known.setdefault(offset, slots) is not slots:
+        if offset in known:
+            assert known[offset] == slots
             continue
+        known[offset] = slots
         ins = program[offset]
         for region in regions:
-            if region.start <= ins.offset // 2 < region.end:
+            # PUSH_EXC_INFO can't raise, and its exception isn't where a handler's region expects the saved state.
+            if region.start <= ins.offset // 2 < region.end and ins.op != "PUSH_EXC_INFO":
                 left = slots[: region.depth]
                 left = left[:-1] + "h" if left.endswith("e") else left
                 handlers[2 * region.target] = left + "v" * (1 + region.lasti)
@@ -167,7 +179,9 @@ def _watch_handlers(code: CodeType, name: Callable[[int], str]) -> CodeType:
     """`code` whose handlers first ask a dispatcher, from blocks behind the body."""
     asm = Assembler(code, Position(tables.last_line(code)))
     asm.names += [names.PENDING, names.FIX]
-    body = Chunk(code.co_code, 0, len(code.co_code) // 2, code.co_linetable, code.co_firstlineno, tables.last_line(code))
+    body = Chunk(
+        code.co_code, 0, len(code.co_code) // 2, code.co_linetable, code.co_firstlineno, tables.last_line(code)
+    )
     asm.put(body)
     places = {}
     for target, slots in handler_slots(code).items():
@@ -178,7 +192,8 @@ def _watch_handlers(code: CodeType, name: Callable[[int], str]) -> CodeType:
         asm.op("JUMP_BACKWARD", body.label(target))
     data, locations, regions = asm.finish()
     regions = [
-        r._replace(target=places[r.target].unit) if r.start < len(code.co_code) // 2 and r.target in places else r for r in regions
+        r._replace(target=places[r.target].unit) if r.start < len(code.co_code) // 2 and r.target in places else r
+        for r in regions
     ]
     return code.replace(
         co_code=data,

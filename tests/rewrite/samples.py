@@ -1,10 +1,12 @@
-"""Functions for the stepper: `CASES` are (function, arguments)."""
+"""Functions for the stepper: `CASES` are (function, arguments, keywords)."""
 
-# ruff: noqa: B904, F841, SIM105, E731, B007, B012, B023, C416, C419, SIM108, SIM118, SIM222, PLR1714
+# Odd on purpose: each does what some instruction or handler needs.
+# ruff: noqa: B007, B012, B018, C416, E731, F821, RET503
 
 from __future__ import annotations
 
 import sys
+from types import FunctionType
 
 
 class Manager:
@@ -37,7 +39,7 @@ def loops(n):
     total = 0
     for i in range(n):
         for j in (x * i for x in range(3)):
-            if j > 4 or i == 7 and not j:
+            if j > 4 or (i == 7 and not j):
                 continue
             total += j
         else:
@@ -165,7 +167,7 @@ def cells(a, b):
     a = 100
     add(1)
     inc = lambda: a + i + total
-    return inc(), [a + q for q in range(2)], {k: total for k in "ab"}, {a for _ in "ab"}
+    return inc(), [a + q for q in range(2)], dict.fromkeys("ab", total), {a for _ in "ab"}
 
 
 def unbound_cell(x):
@@ -202,7 +204,7 @@ class Derived(Base):
 
 def statements(obj):
     import os.path as p
-    from os import sep, path
+    from os import path, sep
 
     global _changed
     _changed = obj
@@ -262,39 +264,94 @@ class Plain:
     pass
 
 
+def rarer(a, b):
+    global _gone
+    _gone = +a
+    del _gone
+    c = {"x": a, "y": b}
+    d = {**c, "z": 1}, {*b, a, *b}, (*b, a), [a in b, a not in b, b is not a]
+    del b[0]
+    e = lambda: c
+    del c
+    x, y, (z, *w) = 1, *b, (4, 5, 6)
+    return d, x, y, z, w, f"{a:{x}}", e.__kwdefaults__
+
+
+def unpacks(f):
+    return dict(a=1, **f)
+
+
+def inner_code(function, name):
+    """The comprehension `name` in a function, as a function of its iterator."""
+    return FunctionType(next(c for c in function.__code__.co_consts if getattr(c, "co_name", "") == name), globals())
+
+
+class Again:
+    """An iterator that a deepcopy starts anew."""
+
+    def __init__(self, values):
+        self.values = list(values)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self.values:
+            raise StopIteration
+        return self.values.pop(0)
+
+
+def comprehensions():
+    [q * 2 for q in "ab" if q]
+    {q: r for q in "ab" for r in q}
+    {q for q in "ab"}
+
+
+def fails_late(obj):
+    obj.x = 1
+    obj.y.z = 2
+
+
 CASES = [
-    (straight, (1,)),
-    (straight, (1, 2, 3, 4)),
-    (posonly, (1, -5)),
-    (loops, (9,)),
-    (logic, (0, None, 3)),
-    (logic, (1, 2, None)),
-    (withs, (True, True)),
-    (withs, (False, True)),
-    (withs, (False, False)),
-    (caught, (0,)),
-    (caught, (1,)),
-    (caught, ("a",)),
-    (chained, (1,)),
-    (chained, (7,)),
-    (reraised, (Plain(),)),
-    (return_in_handler, ([],)),
-    (finally_swallows, (1,)),
-    (uncaught, ({"a": 1},)),
-    (unbound, (0,)),
-    (cells, (2, 4)),
-    (unbound_cell, (0,)),
-    (outer(9), (2,)),
-    (outer(1), (2,)),
-    (Derived.value, (Derived(), 3)),
-    (Derived.celled, (Derived(), 3)),
-    (statements, (Plain(),)),
-    (asserts, (0,)),
-    (matching, ([1, 2, 3],)),
-    (matching, ({"k": 1, "l": 2},)),
-    (matching, (3,)),
-    (matching, (Manager(7),)),
-    (makes_class, (4,)),
-    (deleted, (1, 3)),
-    (slices, (([1, 2, 3, 4], (2, 5)),)),
+    (straight, (1,), {}),
+    (straight, (1, 2, 3, 4), {"z": 1, "c": 5}),
+    (posonly, (1, -5), {"c": 7}),
+    (loops, (9,), {}),
+    (logic, (0, None, 3), {}),
+    (logic, (1, 2, None), {}),
+    (withs, (True, True), {}),
+    (withs, (False, True), {}),
+    (withs, (False, False), {}),
+    (caught, (0,), {}),
+    (caught, (1,), {}),
+    (caught, ("a",), {}),
+    (chained, (1,), {}),
+    (chained, (7,), {}),
+    (reraised, (Plain(),), {}),
+    (return_in_handler, ([],), {}),
+    (finally_swallows, (1,), {}),
+    (uncaught, ({"a": 1},), {}),
+    (unbound, (0,), {}),
+    (cells, (2, 4), {}),
+    (unbound_cell, (0,), {}),
+    (outer(9), (2,), {}),
+    (outer(1), (2,), {}),
+    (Derived.value, (Derived(), 3), {}),
+    (Derived.celled, (Derived(), 3), {}),
+    (statements, (Plain(),), {}),
+    (asserts, (0,), {}),
+    (matching, ([1, 2, 3],), {}),
+    (matching, ({"k": 1, "l": 2},), {}),
+    (matching, (3,), {}),
+    (matching, (Manager(7),), {}),
+    (makes_class, (4,), {}),
+    (deleted, (1, 3), {}),
+    (rarer, (1, [2, 3, 4]), {}),
+    (unpacks, ({"b": 2},), {}),
+    (unpacks, ({"a": 2},), {}),
+    (inner_code(comprehensions, "<listcomp>"), (Again(["a", ""]),), {}),
+    (inner_code(comprehensions, "<dictcomp>"), (Again(["ab", "c"]),), {}),
+    (inner_code(comprehensions, "<setcomp>"), (Again(["ab", 0]),), {}),
+    (fails_late, (Plain(),), {}),
+    (slices, (([1, 2, 3, 4], (2, 5)),), {}),
 ]

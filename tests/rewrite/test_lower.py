@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import torch
 
-from aotdyn.guards import globalstate, tensors
+from aotdyn.guards import globalstate, kinds, tensors
 from aotdyn.guards import sources as S
 from aotdyn.rewrite.lower import compile_lowered, lower
 from aotdyn.runtime import binding, dispatch
@@ -220,3 +220,32 @@ def test_bad_data_is_refused():
         lower(variant((), [], [], [("bogus", 0)], None), "f", "app.py", 1)
     with pytest.raises(ValueError, match="doesn't end"):
         lower(variant((), [], [], [("const", 0, 1)], None), "f", "app.py", 1)
+
+
+class Layer:
+    def forward(self):
+        return 1
+
+
+def test_a_class_is_read_once():
+    def of_layer(i):
+        owner = S.Item(X, i)
+        cls = S.TypeOf(owner)
+        forward = S.ClassAttr(cls, "forward")
+        return [
+            (owner, "TYPE", tensors.class_path(Layer)),
+            (forward, "FUNCTION", ["m", "forward", kinds.code_digest(Layer.forward)]),
+            (S.Attr(forward, "__defaults__"), "CONST", None),
+        ]
+
+    guards = [guard for i in range(3) for guard in of_layer(i)]
+    v = variant(("x",), guards, [], [("const", 0, 1), ("return", -1, 0)], None)
+    text = ast.unparse(lower(v, "f", "app.py", 7).tree)
+    assert [text.count(part) for part in ("'forward'", "__code__", "__defaults__")] == [1, 1, 1]
+    f = run(v, ([Layer(), Layer(), Layer()],))
+    assert f([Layer(), Layer(), Layer()]) == (1, None)
+    assert f([Layer(), Layer(), 3])[0] == "miss"
+    other = type("Layer", (), {"forward": Layer.forward, "__module__": Layer.__module__})
+    assert f([Layer(), Layer(), other()])[0] == "miss"
+    with pytest.raises(binding.BindingMiss, match="two classes"):
+        run(v, ([Layer(), Layer(), other()],))

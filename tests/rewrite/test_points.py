@@ -2,40 +2,274 @@
 
 from __future__ import annotations
 
+import builtins
 import copy
+import dis
+import gc
+import marshal
+import weakref
+from types import FunctionType
 
 import pytest
 
-from tests.rewrite.fake_runtime import Stepper, installed, outcome
+from aotdyn.rewrite import dialect, digest, names, originals, points, stubs
+from tests.rewrite.fake_runtime import Continuation, Stepper, enter, installed, outcome
 from tests.rewrite.samples import CASES
 
-
-def arguments(function, args):
-    return copy.deepcopy(args), {"c": 7} if "c" in function.__code__.co_varnames[: function.__code__.co_kwonlyargcount + 4] and function.__code__.co_kwonlyargcount else {}
+IDS = [f"{function.__name__}-{i}" for i, (function, _, _) in enumerate(CASES)]
 
 
-@pytest.mark.parametrize(("function", "args"), CASES, ids=[f"{f.__name__}{i}" for i, (f, _) in enumerate(CASES)])
-def test_every_instruction(function, args):
-    def run(call, *front):
-        values, keywords = arguments(function, args)
-        before = [cell.cell_contents for cell in function.__closure__ or () if not empty(cell)]
-        result = outcome(lambda: call(*front, *values, **keywords))
-        for cell, value in zip([c for c in function.__closure__ or () if not empty(c)], before, strict=True):
-            cell.cell_contents = value
-        return repr(result), repr(vars(values[0])) if hasattr(values[0], "__dict__") else ""
+def observed(function, call, args, keywords):
+    """What a call does: outcome, what became of its first argument, closure put back."""
+    args = copy.deepcopy(args)
+    cells = [(cell, cell.cell_contents) for cell in function.__closure__ or () if repr(cell).find("empty") < 0]
+    result = outcome(lambda: call(*args, **keywords))
+    for cell, value in cells:
+        cell.cell_contents = value
+    return repr(result), repr(getattr(args[0], "__dict__", args[0]))
 
-    def empty(cell):
-        try:
-            cell.cell_contents
-        except ValueError:
-            return True
-        return False
 
+@pytest.mark.parametrize(("function", "args", "keywords"), CASES, ids=IDS)
+def test_break_at_every_instruction(function, args, keywords):
     with installed():
-        plain = run(function)
+        plain = observed(function, function, args, keywords)
         stepper = Stepper(function)
-        assert run(stepper.run, 10**9) == plain
+        assert observed(function, stepper.run(10**9), args, keywords) == plain
         steps = stepper.steps
         assert steps > 2
         for limit in range(min(steps, 400)):
-            assert run(stepper.run, limit) == plain, f"native from step {limit} on"
+            assert observed(function, stepper.run(limit), args, keywords) == plain, f"native from step {limit} on"
+
+
+def test_samples_reach_what_matters():
+    seen = set()
+    with installed():
+        for function, args, keywords in CASES:
+            stepper = Stepper(function)
+            observed(function, stepper.run(10**9), args, keywords)
+            seen |= stepper.seen
+    known = set(dialect.version._FIXED) | set(dialect.version._COUNTED) | dialect.version.CONDITIONAL
+    rare = {
+        *("PRINT_EXPR", "IMPORT_STAR", "STORE_NAME", "DELETE_NAME", "LOAD_NAME", "LOAD_CLASSDEREF"),
+        *("SETUP_ANNOTATIONS", "NOP", "PRECALL", "KW_NAMES", "PREP_RERAISE_STAR", "CHECK_EG_MATCH"),
+        *("JUMP_BACKWARD_NO_INTERRUPT", "MATCH_KEYS", "PUSH_EXC_INFO", "POP_EXCEPT"),
+    }
+    assert known - seen <= rare
+
+
+def test_ten_thousand_breaks_dont_recurse():
+    def loop(n):
+        total = 0
+        for i in range(n):
+            total += i
+        return total
+
+    with installed():
+        stepper = Stepper(loop)
+        assert stepper.run(10**9)(10_000) == loop(10_000)
+        assert stepper.steps > 40_000
+
+
+def many_variables(cells: bool) -> FunctionType:
+    """A function whose arguments, jumps and cells have numbers past 255."""
+    cells = range(20 if cells else 0)
+    text = "\n".join(
+        [
+            "def make(q):",
+            f"  def big(x, {', '.join(f'v{i}={i}' for i in range(250))}):",
+            *(f"    c{i} = v{i}" for i in cells),
+            "    for k in range(2):",
+            "      if x > k:",
+            *(f"        v{i} = v{i + 1}" for i in range(150)),
+            "    try:",
+            "      x = x + q",
+            "      1 / (x - x)",
+            "    except ZeroDivisionError as e:",
+            "      x += 1",
+            f"    return x, k, (lambda: (x, q, {', '.join(f'c{i}' for i in cells)}))()",
+            "  return big",
+        ]
+    )
+    namespace = {}
+    exec(compile(text, "big.py", "exec"), namespace)
+    return namespace["make"](5)
+
+
+@pytest.mark.parametrize("cells", [False, True])
+def test_wide_arguments(cells):
+    function = many_variables(cells)
+    assert function.__code__.co_nlocals > 250
+    with installed():
+        plain = observed(function, function, (0,), {})
+        stepper = Stepper(function)
+        assert observed(function, stepper.run(10**9), (0,), {}) == plain
+        for limit in range(0, stepper.steps, 7):
+            assert observed(function, stepper.run(limit), (0,), {}) == plain
+
+
+def callee(x):
+    y = x * 2
+    z = 10 // x
+    return z + y
+
+
+def catches(x, log):
+    for i in [1, 2]:  # noqa: B007
+        try:
+            log.append(callee(x))
+        except ZeroDivisionError as exc:
+            log.append(exc.__traceback__.tb_next.tb_lineno)
+    return log, i
+
+
+def lets_pass(x, log):
+    return (
+        log,
+        callee(x),
+    )
+
+
+def offset_of(code, op, nth=0):
+    return [ins.offset for ins in dis.get_instructions(code) if ins.opname == op][nth]
+
+
+def point_of(function, op, nth, bound, stack, inner=False):
+    code = function.__code__
+    offset = offset_of(code, op, nth)
+    return points.resume_point(code, __name__, code.co_qualname, digest.digest(code), offset, bound, stack, inner)
+
+
+@pytest.mark.parametrize("x", [0, 3])
+def test_inner_frame_under_its_callers_handlers(x):
+    inside = point_of(callee, "BINARY_OP", 1, ("x", "y"), "vv")
+    with installed():
+        inner = Continuation(inside, globals())
+        state = (x, x * 2, 10, x), inner
+        for caller, bound, stack, values in [
+            (catches, ("x", "log", "i"), "vnv", lambda log: (x, log, 1, iter([2]), log.append)),
+            (lets_pass, ("x", "log"), "v", lambda log: (x, log, log)),
+        ]:
+            point = point_of(caller, "PRECALL", 0, bound, stack, inner=True)
+            name = points.dispatcher_name(stubs.spec_of(caller.__code__, __name__))
+            k = Continuation(point, globals())
+
+            def broken(x, log, k=k, values=values):
+                return values(log) + state, k
+
+            setattr(builtins, name, broken)
+            stub = FunctionType(stubs.stub(caller.__code__, name), globals())
+            plain, resumed = (outcome(lambda f=f: f(x, [])) for f in (caller, stub))
+            assert resumed == plain
+
+
+def test_inner_call_that_never_enters():
+    point = point_of(lets_pass, "PRECALL", 0, ("x", "log"), "v", inner=True)
+    with installed():
+        setattr(builtins, names.ENTER, "not callable")
+        kind, (error, text, frames, *_) = outcome(
+            lambda: Continuation(point, globals()).function((1, [], [], (), None))
+        )
+    assert (kind, error, text) == ("raised", TypeError, "'str' object is not callable")
+    assert [frame[0] for frame in frames][1:] == ["lets_pass"]
+
+
+def test_exits_of_jumps():
+    def loop(xs):
+        for x in xs:
+            print(x)
+
+    point = point_of(loop, "FOR_ITER", 0, ("xs",), "v")
+    assert [exit.stack for exit in point.exits] == ["vv", ""]
+    assert [exit.params for exit in point.exits] == [("xs",), ("xs",)]
+    store = point_of(loop, "STORE_FAST", 0, ("xs",), "vv")
+    assert store.exits[0].params == ("xs", "x")
+    assert len({points.dispatcher_name(spec) for spec in point.exits + store.exits}) == 3
+
+
+def test_any_offset_of_a_call_finds_its_start():
+    def f(x):
+        return max(x, key=len)
+
+    stack = "nvvv"
+    found = {point_of(f, op, 0, ("x",), stack).frame.offset for op in ("KW_NAMES", "PRECALL", "CALL")}
+    assert found == {offset_of(f.__code__, "KW_NAMES")}
+
+
+def test_what_cannot_resume():
+    def f(x):
+        yield x
+
+    with pytest.raises(ValueError, match="YIELD_VALUE"):
+        point_of(f, "YIELD_VALUE", 0, ("x",), "v")
+    with pytest.raises(ValueError, match="RETURN_VALUE"):
+        point_of(callee, "RETURN_VALUE", 0, ("x",), "v")
+    with pytest.raises(ValueError, match="malformed"):
+        point_of(callee, "BINARY_OP", 0, ("x",), "evve")
+
+
+def test_point_is_the_same_each_time_and_marshals():
+    one, two = (point_of(callee, "BINARY_OP", 1, ("y", "x"), "vv") for _ in range(2))
+    assert one.frame == two.frame
+    assert one.name == two.name
+    assert one.name.isidentifier()
+    assert one.name.startswith(names.RESUME)
+    code = marshal.loads(one.code)
+    assert (code.co_name, code.co_qualname, code.co_filename) == ("callee", "callee", __file__)
+    assert marshal.loads(one.origin) == callee.__code__
+    assert originals.dispatcher_of(code) is None
+
+
+def test_retarget():
+    point = point_of(callee, "BINARY_OP", 1, ("x", "y"), "vv")
+    spec = point.exits[0]
+    here = points.dispatcher_name(spec, "7")
+    assert here == points.dispatcher_name(spec) + "@7"
+    code = marshal.loads(point.code)
+    moved = points.retarget(code, {points.dispatcher_name(spec): here})
+    assert moved == points.continuation(callee.__code__, point, "7")
+    with installed(**{here: lambda x, y, z: ((x, y, z), None)}):
+        assert enter((2, 4, 10, 2), Continuation(point, globals(), moved)) == (2, 4, 5)
+
+
+def test_nothing_of_the_state_is_kept():
+    class Thing:
+        pass
+
+    def f(thing, other):
+        thing.x = other
+        del thing
+        gc.collect()
+        return [r() for r in refs]
+
+    thing, other = Thing(), Thing()
+    refs = [weakref.ref(thing), weakref.ref(other)]
+    point = point_of(f, "STORE_ATTR", 0, ("thing", "other"), "vv")
+    code = marshal.loads(point.code)
+    cells = tuple(f.__closure__)
+    function = FunctionType(code, globals(), "f", None, cells)
+    with installed():
+        given = [thing, other, other, thing]
+        del thing, other
+        # A call with single arguments, popped, so that only the frame holds them.
+        gone, kept = function(given.pop(0), given.pop(0), given.pop(0), given.pop())
+    assert gone is None
+    assert isinstance(kept, Thing)
+
+
+def test_free_variables_errors_are_as_in_the_original():
+    def make():
+        def f(x):
+            str(x)
+            return missing
+
+        if None:
+            missing = 1
+        return f
+
+    f = make()
+    with installed():
+        stepper = Stepper(f)
+        expect = observed(f, f, (1,), {})
+        assert "free variable" in expect[0]
+        assert observed(f, stepper.run(10**9), (1,), {}) == expect
+        assert observed(f, stepper.run(3), (1,), {}) == expect

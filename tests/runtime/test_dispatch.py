@@ -61,7 +61,8 @@ def test_state_is_handed_on():
         return seen() is None
 
     hold = [Thing()]
-    assert dispatch.enter((hold.pop(), 1), continuation(function))
+    gone = dispatch.enter((hold.pop(), 1), continuation(function))
+    assert gone
 
 
 def test_fix_drops_our_frames_and_a_stub_that_entered():
@@ -124,13 +125,13 @@ def test_make_function():
 def test_cells():
     cell = helpers.make_cell()
     with pytest.raises(ValueError):
-        cell.cell_contents
+        _ = cell.cell_contents
     helpers.set_cell(cell, 1)
     assert cell.cell_contents == 1
     helpers.clear_cell(cell)
     helpers.clear_cell(cell)
     with pytest.raises(ValueError):
-        cell.cell_contents
+        _ = cell.cell_contents
 
 
 def test_containers_change_in_place():

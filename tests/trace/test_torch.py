@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import aotdyn
+from aotdyn.graph import effects
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
@@ -19,7 +20,7 @@ def arithmetic(x):
 
 
 def reflected(x):
-    return 1 - x, 5 // (x + 10), 2 ** x, 7 % (x + 9)
+    return 1 - x, 5 // (x + 10), 2**x, 7 % (x + 9)
 
 
 def integers(x):
@@ -28,7 +29,7 @@ def integers(x):
 
 
 def comparisons(x):
-    return x > 0, x <= 1, x == x, x != 0, 0 < x, (x > 0) & (x < 1)
+    return x > 0, x <= 1, x == x, x != 0, 0 < x, (x > 0) & (x < 1)  # noqa: SIM300
 
 
 def not_equal_to_none(x):
@@ -101,7 +102,13 @@ def views(x):
 
 
 def python_methods(x):
-    return x.norm(), x.split(1), torch.einsum("ab,cb->ac", x, x), torch.meshgrid(x[0], x[0], indexing="ij"), x.__rsub__(1)
+    return (
+        x.norm(),
+        x.split(1),
+        torch.einsum("ab,cb->ac", x, x),
+        torch.meshgrid(x[0], x[0], indexing="ij"),
+        x.__rsub__(1),
+    )
 
 
 def containers(x):
@@ -109,7 +116,12 @@ def containers(x):
 
 
 def keyword_arguments(x):
-    return x.sum(dim=1, keepdim=True), x.to(dtype=torch.float64), torch.full((2,), 3.0, dtype=torch.float32), x.std(unbiased=False)
+    return (
+        x.sum(dim=1, keepdim=True),
+        x.to(dtype=torch.float64),
+        torch.full((2,), 3.0, dtype=torch.float32),
+        x.std(unbiased=False),
+    )
 
 
 def out_argument(x):
@@ -191,17 +203,29 @@ def random_numbers(x):
 
 
 def iterates_flipped(x):
-    return [row for row in reversed(x)], sum(x), [i for i, _ in enumerate(x)]
+    return [row * 1 for row in reversed(x)], sum(x), [i for i, _ in enumerate(x)]
 
 
-WHOLE = [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__code__", None) and value.__module__ == __name__]
+WHOLE = [
+    value
+    for name, value in list(globals().items())
+    if callable(value) and getattr(value, "__code__", None) and value.__module__ == __name__
+]
+
+
+@pytest.fixture(autouse=True)
+def _cold(tmp_path, monkeypatch):
+    """A cache of its own for each test; what the tracer can't do is an error."""
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("AOTDYN_STRICT", "1")
 
 
 def same(a, b):
     """Equality of results: structure, class, dtype, values."""
     assert type(a) is type(b)
     if isinstance(a, torch.Tensor):
-        assert a.dtype == b.dtype and a.shape == b.shape and a.requires_grad == b.requires_grad
+        assert (a.dtype, a.shape, a.requires_grad) == (b.dtype, b.shape, b.requires_grad)
         torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
     elif isinstance(a, (list, tuple)):
         assert len(a) == len(b)
@@ -223,7 +247,7 @@ def differ(f, *args, fullgraph=True):
         for one, other in zip(first, second, strict=True):
             if isinstance(one, torch.Tensor):
                 same(one, other)
-        assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+        assert (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")) == (True, False)
 
 
 @pytest.mark.parametrize("f", WHOLE, ids=lambda f: f.__name__)
@@ -247,7 +271,10 @@ class Net(nn.Module):
 
 MODULES = {
     "net": (Net, (X,)),
-    "conv": (lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()), (torch.rand(2, 1, 4, 4),)),
+    "conv": (
+        lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        (torch.rand(2, 1, 4, 4),),
+    ),
     "lstm": (lambda: nn.LSTM(4, 5, batch_first=True), (torch.rand(2, 3, 4),)),
     "attention": (lambda: nn.MultiheadAttention(4, 2, batch_first=True), (torch.rand(2, 3, 4),) * 3),
     "transformer": (lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (torch.rand(2, 3, 4),)),
@@ -318,9 +345,22 @@ def divides_in_try(x):
         return str(error)
 
 
+def index_in_try_behind_a_change(x):
+    x.add_(1)
+    try:
+        return x[torch.tensor([7])]
+    except IndexError:
+        return x
+
+
+@pytest.mark.parametrize("f", [index_in_try, divides_in_try], ids=lambda f: f.__name__)
+def test_graph_that_raises_gives_way_to_the_programs_handler(f):
+    differ(f, X.clone(), fullgraph=False)
+
+
 @pytest.mark.parametrize(
     "f",
-    [reads_data, branches, selects, seeds, breaks_under_no_grad, index_in_try, divides_in_try],
+    [reads_data, branches, selects, seeds, breaks_under_no_grad, index_in_try_behind_a_change],
     ids=lambda f: f.__name__,
 )
 def test_breaks(f):
@@ -347,3 +387,56 @@ def test_is_compiling():
 
     assert aotdyn.compile(f, backend="eager", fullgraph=True)(X)[0] is True
     assert f(X)[0] is False
+
+
+def leaves_modes_alone(module, inputs):
+    """A backend whose graphs don't change modes, as a compiled graph doesn't."""
+
+    def run(*args):
+        modes = effects.Modes()
+        try:
+            return module(*args)
+        finally:
+            modes.restore()
+
+    return run
+
+
+def autocast_around_a_break(w):
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        y = w @ w.T
+        print(end="")
+        inside = torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()
+        z = w @ w.T
+    return y, z, inside, (w @ w.T).dtype, torch.is_autocast_enabled("cpu")
+
+
+def switches_for_good(w):
+    torch.set_grad_enabled(False)
+    return w * 2
+
+
+@pytest.mark.parametrize(
+    "f", [breaks_under_no_grad, autocast_around_a_break, switches_for_good], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("backend", ["eager", leaves_modes_alone])
+def test_modes_hold_behind_the_graph(f, backend):
+    w = X.clone().requires_grad_()
+    states = []
+    for run in (f, aotdyn.compile(f, backend=backend)):
+        try:
+            states.append((run(w), torch.is_grad_enabled(), effects._nesting()))
+        finally:
+            torch.set_grad_enabled(True)
+    same(*states)
+
+
+@pytest.mark.parametrize("inside", ["no_grad", "autocast"])
+def test_operators_that_may_raise_under_torchs_own_contexts(inside):
+    embedding = nn.Embedding(5, 3)
+
+    def f(ids):
+        with torch.no_grad() if inside == "no_grad" else torch.autocast("cpu"):
+            return embedding(ids) * 2
+
+    same(f(torch.tensor([1, 2])), aotdyn.compile(f, backend="eager", fullgraph=True)(torch.tensor([1, 2])))

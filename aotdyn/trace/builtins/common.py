@@ -141,6 +141,4 @@ def each(t: Any, iterable: Value) -> Iterable[Value]:
 
 def advanced(e: Any, iterator: int, count: int) -> int:
     """The register of an iterator from which the epilogue `e` takes `count` items first (one more: it is used up)."""
-    if count:
-        e.helper("advance", iterator, e.const(count))
-    return iterator
+    return e.helper("advanced", iterator, e.const(count)) if count else iterator

@@ -28,7 +28,8 @@ from aotdyn.trace.values import (
     force,
 )
 
-from .common import catches, each, native, none, specialize, text, type_name
+from .common import catches, native, none, specialize, text, type_name
+from .sets import in_any_order
 
 
 @handles(len)
@@ -42,7 +43,17 @@ def _len(t: Any, value: Value) -> Value:
 
 @handles(isinstance)
 def _isinstance(t: Any, value: Value, classinfo: Value) -> Value:
+    _check(t, classinfo, "isinstance() arg 2 must be a type, a tuple of types, or a union")
     return Const(model.is_instance(t, value, classinfo))
+
+
+def _check(t: Any, classinfo: Value, message: str) -> None:
+    """TypeError for what is no class, tuple or union."""
+    value = force(classinfo)
+    if isinstance(value, (Scalar, Tensor, Function, Mapping)) or (
+        isinstance(value, Const) and not isinstance(value.value, types.UnionType)
+    ):
+        t.raise_(TypeError, message)
 
 
 @handles(issubclass)
@@ -50,6 +61,7 @@ def _issubclass(t: Any, cls: Value, classinfo: Value) -> Value:
     cls = force(cls)
     if not isinstance(cls, Class):
         return t.raise_(TypeError, "issubclass() arg 1 must be a class")
+    _check(t, classinfo, "issubclass() arg 2 must be a class, a tuple of classes, or a union")
     return Const(model.is_subclass(t, cls.obj, classinfo))
 
 
@@ -120,9 +132,14 @@ def _hashes_alike(value: Any) -> bool:
     return type(value) in (int, bool, float, complex) and value == value
 
 
-@handles(repr, ascii)
+@handles(repr)
 def _repr(t: Any, value: Value) -> Value:
     return Const(repr_text(t, value))
+
+
+@handles(ascii)
+def _ascii(t: Any, value: Value) -> Value:
+    return Const(repr_text(t, value).encode("ascii", "backslashreplace").decode())
 
 
 def repr_text(t: Any, value: Value) -> str:
@@ -134,18 +151,45 @@ def repr_text(t: Any, value: Value) -> str:
         return repr(value.obj) if type(value.obj).__repr__ is type.__repr__ else graph_break("repr() by a metaclass")
     if isinstance(value, Object):
         return _object_repr(t, value)
+    _check_repr(value)
     return repr(native(t, value))
+
+
+def _check_repr(value: Value) -> None:
+    """Break where a repr shows an address or a set's order."""
+    value = force(value)
+    if isinstance(value, (Builtin, Function, Method)) or (isinstance(value, SetValue) and len(value.items) > 1):
+        raise Break(f"repr() of a {value.cls.__name__} differs from process to process")
+    if isinstance(value, Sequence):
+        for item in value.items:
+            _check_repr(item)
+    elif isinstance(value, Mapping):
+        for pair in (value.entries or {}).values():
+            _check_repr(pair[0])
+            _check_repr(pair[1])
 
 
 def _object_repr(t: Any, value: Object) -> str:
     method = value.cls.__repr__
     if isinstance(method, types.FunctionType):
         return native(t, model.call_method(t, value, "__repr__"))
-    if method is BaseException.__repr__ and isinstance(value.payload, Sequence):
+    if (
+        issubclass(value.cls, BaseException)
+        and method is BaseException.__repr__
+        and isinstance(value.payload, Sequence)
+    ):
         args = value.payload.items
         inner = ", ".join(repr_text(t, item) for item in args)
         return f"{value.cls.__name__}({inner})"
     raise Break(f"repr() of a {value.cls.__qualname__} object")
+
+
+def _plain_text(method: Any, arguments: Value | None) -> bool:
+    """Whether an exception's `__str__` shows its arguments alone."""
+    owner = getattr(method, "__objclass__", None)
+    if owner in (OSError, ImportError):
+        return isinstance(arguments, Sequence) and len(arguments.items) < 2
+    return owner in (BaseException, AttributeError, NameError, KeyError)
 
 
 def str_text(t: Any, value: Value) -> str:
@@ -155,11 +199,11 @@ def str_text(t: Any, value: Value) -> str:
         method = value.cls.__str__
         if isinstance(method, types.FunctionType):
             return native(t, model.call_method(t, value, "__str__"))
-        if method is BaseException.__str__ and isinstance(value.payload, Sequence):
-            args = value.payload.items
-            return str_text(t, args[0]) if len(args) == 1 else "" if not args else repr_text(t, value.payload)
         if method is KeyError.__str__ and isinstance(value.payload, Sequence) and len(value.payload.items) == 1:
             return repr_text(t, value.payload.items[0])
+        if _plain_text(method, value.payload) and isinstance(value.payload, Sequence):
+            args = value.payload.items
+            return str_text(t, args[0]) if len(args) == 1 else "" if not args else repr_text(t, value.payload)
         if method is str.__str__ and isinstance(value.payload, Const):
             return value.payload.value
         if method is not object.__str__:
@@ -214,12 +258,12 @@ def _next(t: Any, iterator: Value, *default: Value) -> Value:
 
 @handles(all)
 def _all(t: Any, iterable: Value) -> Value:
-    return Const(all(model.truth(t, item) for item in each(t, iterable)))
+    return Const(all(model.truth(t, item) for item in in_any_order(t, iterable)))
 
 
 @handles(any)
 def _any(t: Any, iterable: Value) -> Value:
-    return Const(any(model.truth(t, item) for item in each(t, iterable)))
+    return Const(any(model.truth(t, item) for item in in_any_order(t, iterable)))
 
 
 @handles(slice)

@@ -34,7 +34,9 @@ class Zip(Iterator):
         for position, iterator in enumerate(self.iterators):
             item = model.advance(t, iterator)
             if item is None:
-                return self._end(t, position) if self.strict else None
+                if self.strict:
+                    self._end(t, position)
+                return None
             items.append(item)
         return new_tuple(items) if items else None
 
@@ -50,7 +52,7 @@ class Zip(Iterator):
 
     def rebuild(self, e: Any) -> int:
         registers = [e.value(each) for each in self.iterators]
-        return e.call(e.import_("builtins", "zip"), registers, {"strict": e.const(True)} if self.strict else None)
+        return e.helper("zip_strict", *registers) if self.strict else e.call(e.import_("builtins", "zip"), registers)
 
 
 class Enumerate(Iterator):
@@ -295,5 +297,5 @@ def _iter(t: Any, self: Value) -> Value:
 
 
 for _kind in (type(iter([])), type(iter(())), type(iter("")), type(iter(range(0))), type(iter({})), type(iter(set()))):
-    handles(_kind.__next__)(_next)  # type: ignore[attr-defined]
+    handles(_kind.__next__)(_next)
     handles(_kind.__iter__)(_iter)

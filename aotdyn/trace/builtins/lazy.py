@@ -288,8 +288,7 @@ class Accumulate(Iterator):
         if self.initial is None and self.total is None:
             return _itertools(e, "accumulate", iterator, function)
         first = self.initial if self.initial is not None else self.total
-        made = e.call(e.import_("itertools", "accumulate"), [iterator, function], {"initial": e.value(first)})
-        return advanced(e, made, int(self.initial is None))
+        return e.helper("accumulate_from", iterator, function, e.value(first), e.const(self.initial is None))
 
 
 class ZipLongest(Iterator):
@@ -317,7 +316,7 @@ class ZipLongest(Iterator):
 
     def rebuild(self, e: Any) -> int:
         registers = [e.const(()) if each is None else e.value(each) for each in self.iterators]
-        return e.call(e.import_("itertools", "zip_longest"), registers, {"fillvalue": e.value(self.fill)})
+        return e.helper("zip_longest_filled", e.value(self.fill), *registers)
 
 
 class Compress(Iterator):

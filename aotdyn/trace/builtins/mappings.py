@@ -10,7 +10,7 @@ from typing import Any
 from aotdyn.trace import model
 from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import handles
-from aotdyn.trace.values import Const, InstanceDict, Mapping, Namespace, Sequence, Value, force
+from aotdyn.trace.values import Class, Const, InstanceDict, Mapping, Namespace, Sequence, Value, force
 
 from .common import change, each, new_tuple, none, payload, receiver, same_or_equal
 from .views import DictView
@@ -254,6 +254,9 @@ def _pairs(t: Any, other: Value | None = None) -> list[tuple[Value, Value]]:
         return [(key, model.get_item(t, other, key)) for key in keys]
     result = []
     for position, pair in enumerate(each(t, other)):
+        if isinstance(force(pair), Const) and not isinstance(force(pair).value, (str, bytes, range)):  # type: ignore[attr-defined]
+            message = f"cannot convert dictionary update sequence element #{position} to a sequence"
+            return t.raise_(TypeError, message)
         both = model.unpack(t, pair)
         if len(both) != 2:
             message = f"dictionary update sequence element #{position} has length {len(both)}; 2 is required"
@@ -298,9 +301,10 @@ def _init(t: Any, self: Value, *others: Value, **kwargs: Value) -> Value:
 
 @handles(dict.fromkeys, dict.__dict__["fromkeys"], OrderedDict.fromkeys, OrderedDict.__dict__["fromkeys"])
 def _fromkeys(t: Any, *args: Value) -> Value:
-    cls = dict
-    if args and hasattr(force(args[0]), "obj") and isinstance(force(args[0]).obj, type):
-        cls, args = force(args[0]).obj, args[1:]
+    first = force(args[0])
+    cls: type = dict
+    if isinstance(first, Class):
+        cls, args = first.obj, args[1:]
     if cls not in DICTS:
         raise Break(f"{cls.__name__}.fromkeys()")
     result = Mapping(cls, {})

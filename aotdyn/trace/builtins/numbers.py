@@ -14,7 +14,8 @@ from aotdyn.trace.control import Break, NotConstant
 from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Builtin, Const, Object, Scalar, Sequence, Tensor, Value, force
 
-from .common import each, fold, native, new_list, number, payload, specialize, type_name
+from .common import fold, native, new_list, number, payload, specialize, type_name
+from .sets import in_any_order, unordered_items
 
 
 @handles(abs)
@@ -71,7 +72,7 @@ def _sum(t: Any, iterable: Value, start: Value | None = None) -> Value:
     for cls, text in ((str, "strings [use ''.join(seq) instead]"), (bytes, "bytes [use b''.join(seq) instead]")):
         if issubclass(force(total).cls, cls):
             return t.raise_(TypeError, f"sum() can't sum {text}")
-    for item in each(t, iterable):
+    for item in in_any_order(t, iterable):
         total = model.binary(t, "+", total, item)
     return total
 
@@ -82,15 +83,16 @@ def _extreme(name: str, symbol: str, sym_function: Callable[..., Any]) -> Callab
             return t.raise_(TypeError, f"{name} expected at least 1 argument, got 0")
         if len(args) > 1 and default is not None:
             return t.raise_(TypeError, f"Cannot specify a default for {name}() with multiple positional arguments")
-        items = list(args) if len(args) > 1 else list(each(t, args[0]))
+        items = list(args) if len(args) > 1 else list(in_any_order(t, args[0]))
         if not items:
             return default if default is not None else t.raise_(ValueError, f"{name}() arg is an empty sequence")
-        if _no_key(key) and _symbolic(items):
+        key = _given(key)
+        if key is None and _symbolic(items):
             return functools.reduce(lambda a, b: t.graph_call(sym_function, [a, b], {}), map(force, items))
         best = items[0]
-        best_key = best if _no_key(key) else model.call(t, key, [best], {})
+        best_key = best if key is None else model.call(t, key, [best], {})
         for item in items[1:]:
-            item_key = item if _no_key(key) else model.call(t, key, [item], {})
+            item_key = item if key is None else model.call(t, key, [item], {})
             if model.truth(t, model.compare(t, symbol, item_key, best_key)):
                 best, best_key = item, item_key
         return best
@@ -98,9 +100,10 @@ def _extreme(name: str, symbol: str, sym_function: Callable[..., Any]) -> Callab
     return handler
 
 
-def _no_key(key: Value | None) -> bool:
+def _given(key: Value | None) -> Value | None:
+    """A key function, None where there is none."""
     key = None if key is None else force(key)
-    return key is None or (isinstance(key, Const) and key.value is None)
+    return None if isinstance(key, Const) and key.value is None else key
 
 
 def _symbolic(items: list[Value]) -> bool:
@@ -129,7 +132,8 @@ class Ordered:
 
 def sort_values(t: Any, items: list[Value], key: Value | None, reverse: bool) -> list[Value]:
     """`items` in the order of `sorted`, which is stable and asks for `<` alone."""
-    keys = items if _no_key(key) else [model.call(t, key, [item], {}) for item in items]
+    key = _given(key)
+    keys = items if key is None else [model.call(t, key, [item], {}) for item in items]
     order = list(range(len(items)))
     try:
         natives = [_sort_constant(value) for value in keys]
@@ -152,9 +156,7 @@ def _sort_constant(value: Value) -> Any:
 
 @handles(sorted)
 def _sorted(t: Any, iterable: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-    from .sets import unordered_items
-
-    known = unordered_items(t, iterable) if _no_key(key) else None
+    known = unordered_items(t, iterable) if _given(key) is None else None
     items = model.unpack(t, iterable) if known is None else known
     return new_list(sort_values(t, items, key, reverse is not None and model.truth(t, reverse)))
 

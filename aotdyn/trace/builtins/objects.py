@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import enum
 import types
+from collections.abc import Callable
 from typing import Any
 
 from aotdyn.trace import model
@@ -59,13 +60,16 @@ def _object(t: Any) -> Value:
     return Object(object)
 
 
+_PLAIN_INIT: Any = object.__init__
+
+
 @handles(object.__new__)
 def _object_new(t: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
     made = force(cls)
     if isinstance(made, Class) and (args or kwargs):
         if made.obj.__new__ is not object.__new__:
             return t.raise_(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
-        if made.obj.__init__ is object.__init__:
+        if made.obj.__init__ is _PLAIN_INIT:  # type: ignore[misc]
             return t.raise_(TypeError, f"{made.obj.__name__}() takes no arguments")
     return _new(t, cls)
 
@@ -74,7 +78,7 @@ def _object_new(t: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
 def _object_init(t: Any, self: Value, *args: Value, **kwargs: Value) -> Value:
     cls = force(self).cls
     if args or kwargs:
-        if cls.__init__ is not object.__init__:
+        if cls.__init__ is not _PLAIN_INIT:  # type: ignore[misc]
             message = "object.__init__() takes exactly one argument (the instance to initialize)"
             return t.raise_(TypeError, message)
         if cls.__new__ is object.__new__:
@@ -124,7 +128,7 @@ def _object_ne(t: Any, self: Value, other: Value) -> Value:
     return Const(not model.truth(t, result))
 
 
-@handles(object.__lt__, object.__le__, object.__gt__, object.__ge__)
+@handles(*(getattr(object, f"__{name}__") for name in ("lt", "le", "gt", "ge")))
 def _object_order(t: Any, self: Value, other: Value) -> Value:
     return Const(NotImplemented)
 
@@ -203,9 +207,22 @@ def _exception_init(t: Any, self: Value, *args: Value, **kwargs: Value) -> Value
     return none()
 
 
-_PLAIN = BaseException.__init__
+def _kept_in_c(cls: type) -> Callable[..., Value]:
+    """Construction of an exception that takes its arguments apart in C: with one, it is a plain exception."""
+
+    def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
+        if len(args) > 1 or kwargs:
+            raise Break(f"a {cls.__name__} with attributes that are kept in C")
+        return Object(cls, payload=new_tuple(args))
+
+    return handler
+
+
+_IN_C = (OSError, SyntaxError, UnicodeError, ImportError)
 for _cls in _EXCEPTIONS:
-    if _cls.__init__ is _PLAIN or "__init__" not in vars(_cls) or _cls.__base__ in (Exception, *_EXCEPTIONS):
+    if issubclass(_cls, _IN_C):
+        HANDLERS.setdefault(_cls, _kept_in_c(_cls))
+    elif not issubclass(_cls, BaseExceptionGroup):
         HANDLERS.setdefault(_cls.__init__, _exception_init)
 
 

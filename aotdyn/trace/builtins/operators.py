@@ -9,7 +9,7 @@ from typing import Any
 from aotdyn.trace import model
 from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import HANDLERS, handles
-from aotdyn.trace.values import Const, Object, Opaque, Value, force
+from aotdyn.trace.values import Builtin, Const, Method, Opaque, Value, force
 
 from .common import each, new_tuple, none, number, same_or_equal, text
 
@@ -131,22 +131,22 @@ def _call(t: Any, function: Value, *args: Value, **kwargs: Value) -> Value:
     return model.call(t, function, list(args), kwargs)
 
 
-class Getter(Object):
-    """An `itemgetter`, `attrgetter` or `methodcaller` that tracing made: `init_args` and `init_kwargs` say of what."""
+class Getter(Method):
+    """An `itemgetter`, `attrgetter` or `methodcaller` that tracing made: a method that is called with itself first."""
 
-    __slots__ = ("init_kwargs",)
+    __slots__ = ("cls", "init_args", "init_kwargs")
 
     def __init__(self, cls: type, args: tuple[Value, ...], kwargs: dict[str, Value]) -> None:
-        super().__init__(cls)
+        super().__init__(Builtin(cls.__call__), self)
+        self.cls = cls  # type: ignore[assignment]
         self.init_args = args
         self.init_kwargs = kwargs
 
     def rebuild(self, e: Any) -> int:
         """The register of an equal getter."""
-        made = e.import_("operator", self.cls.__name__)
         args = [e.value(arg) for arg in self.init_args]
         kwargs = {name: e.value(value) for name, value in self.init_kwargs.items()}
-        return e.call(made, args, kwargs) if kwargs else e.call(made, args)
+        return e.call(e.import_("operator", self.cls.__name__), args, kwargs)
 
 
 GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
@@ -202,8 +202,3 @@ def _call_method(t: Any, self: Value, target: Value) -> Value:
     args, kwargs = _arguments(self)
     method = model.get_attr(t, target, text(t, args[0], "method name must be a string"))
     return model.call(t, method, args[1:], kwargs)
-
-
-def call_getter(t: Any, getter: Value, args: list[Value]) -> Value:
-    """Call a getter that tracing made."""
-    return HANDLERS[force(getter).cls.__call__](t, getter, *args)

@@ -6,7 +6,7 @@ differ from process to process: whoever iterates asks `ordered_items`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from aotdyn.trace import model
@@ -14,7 +14,7 @@ from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Const, SetValue, Value, force
 
-from .common import change, none, payload, receiver
+from .common import change, each, none, payload, receiver
 from .views import DictView, as_set
 
 
@@ -36,6 +36,14 @@ def unordered_items(t: Any, iterable: Value) -> list[Value] | None:
     return list(part.items.values()) if isinstance(part, SetValue) else None
 
 
+def in_any_order(t: Any, iterable: Value) -> Iterable[Value]:
+    """The values of an iterable for a consumer whose result is the same in any order, where they are ints or text."""
+    items = unordered_items(t, iterable)
+    if items is None or not all(type(getattr(force(item), "value", None)) in (int, bool, str) for item in items):
+        return each(t, iterable)
+    return items
+
+
 def elements(t: Any, iterable: Value) -> dict[Any, Value]:
     """What a set operation takes from any iterable."""
     part = payload(iterable)
@@ -47,13 +55,13 @@ def elements(t: Any, iterable: Value) -> dict[Any, Value]:
 def ordered_items(t: Any, value: SetValue) -> list[Value]:
     """The elements in the order in which the real set gives them; Break where it can't be known.
 
-    A set of ints orders by value, table size and history: a set that was built
-    by the same insertions has the same order.
+    Ints below 8 go to the slot of their value in a table of any size, whatever
+    the set's history; other orders depend on hashes, collisions and deletions.
     """
     if len(value.items) < 2:
         return list(value.items.values())
-    if all(type(key) is int for key in value.items) and value.source is None:
-        return [value.items[key] for key in set(value.items)]
+    if all(type(key) is int and 0 <= key < 8 for key in value.items):
+        return [value.items[key] for key in sorted(value.items)]
     raise Break("iteration over a set in an order that differs from process to process", "iterate over sorted(...)")
 
 

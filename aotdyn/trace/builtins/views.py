@@ -12,10 +12,18 @@ from aotdyn.trace.values import Const, Iterator, Mapping, Sequence, SetValue, Va
 
 from .common import advanced, new_tuple, same_or_equal
 
-KEYS, VALUES, ITEMS = type({}.keys()), type({}.values()), type({}.items())
+_plain: dict[int, int] = {}
 _ordered: OrderedDict[int, int] = OrderedDict()
-ORDERED_VIEWS = {"keys": type(_ordered.keys()), "values": type(_ordered.values()), "items": type(_ordered.items())}
-DICT_VIEWS = {"keys": KEYS, "values": VALUES, "items": ITEMS}
+ORDERED_VIEWS: dict[str, type] = {
+    "keys": type(_ordered.keys()),
+    "values": type(_ordered.values()),
+    "items": type(_ordered.items()),
+}
+DICT_VIEWS: dict[str, type] = {
+    "keys": type(_plain.keys()),
+    "values": type(_plain.values()),
+    "items": type(_plain.items()),
+}
 
 
 class DictView(Value):
@@ -62,10 +70,10 @@ class DictIterator(Iterator):
 
     def __init__(self, view: DictView, backwards: bool = False) -> None:
         super().__init__()
-        entries = view.mapping.entries
+        entries = view.mapping.entries or {}
         self.view = view
         self.backwards = backwards
-        self.keys = list(reversed(entries) if backwards else entries or ())
+        self.keys = list(reversed(entries) if backwards else entries)
         self.index = 0
         self.done = False
 

@@ -328,7 +328,8 @@ def _fallback(t: Any, v: Value, name: str) -> Value | None:
 def _module_attr(t: Any, v: Module, name: str) -> Value | None:
     if name == "__dict__":
         return v.namespace
-    found = t.name_in(v.namespace, name)
+    lazy = isinstance(v.obj, (torch._ops._Ops, torch._ops._OpNamespace))  # fills its dict by getattr, in each process
+    found = None if lazy else t.name_in(v.namespace, name)
     if found is not None:
         return found
     try:

@@ -148,14 +148,20 @@ def record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) ->
     keywords = {name: operands.convert(arg) for name, arg in kwargs.items()}
     name = target if isinstance(target, str) else operation_name(target)
     raises = leaf.may_raise(name, operands.leaves)
-    if raises and t.in_try():
+    handled = raises and t.in_try()
+    if handled and t.impure:
         raise Break(
-            f"{name} may raise on its data, inside a try or with block",
+            f"{name} may raise on its data inside a try or with block, and the graph has changed something",
             "An error must reach the handlers of the program, so Python runs this operation.",
         )
     node, result = run(t, target, arguments, keywords, operands)
     if raises:
         node.meta["may_raise"] = True
+        t.raises_into_handler = t.raises_into_handler or handled
+    if node.meta.get("random") or (node.meta.get("mutates") and t.input_changed()):
+        if t.raises_into_handler:
+            raise Break("something is changed behind an operator that may raise inside a try block")
+        t.impure = True
     return wrap(t, node, result, operands.tensors)
 
 
@@ -205,7 +211,10 @@ def wrap(t: Any, node: Any, result: Any, tensors: dict[int, Tensor]) -> Value:
 
     if isinstance(result, torch.Tensor):
         same = tensors.get(id(result))
-        return same if same is not None else Tensor(node, result)
+        if same is None:
+            return Tensor(node, result)
+        same.node = node  # what follows depends on the operation, though its result is its operand
+        return same
     if isinstance(result, SYMBOLS):
         known = concrete(result)
         return Scalar(node, result) if known is None else Const(known)
@@ -234,6 +243,6 @@ def _item(t: Any, node: Any, result: Any, i: int, tensors: dict[int, Tensor]) ->
     if not _symbolic(result[i]):
         return wrap(t, node, result[i], tensors)
     if isinstance(result[i], torch.Tensor) and id(result[i]) in tensors:
-        return tensors[id(result[i])]
+        return tensors[id(result[i])]  # an operand handed through
     child, _ = run(t, operator.getitem, [Operand(node, result), i], {})
     return wrap(t, child, result[i], tensors)

@@ -133,7 +133,7 @@ def allowed_in_graph(fn: Any) -> bool:
     """Whether `torch.compiler.allow_in_graph` was called on `fn` (its registry is torch._dynamo's)."""
     rules = sys.modules.get("torch._dynamo.trace_rules")
     try:
-        return rules is not None and id(fn) in rules._allowed_callable_ids.function_ids  # type: ignore[attr-defined]
+        return rules is not None and id(fn) in rules._allowed_callable_ids.function_ids
     except (AttributeError, TypeError):
         return False
 
@@ -143,7 +143,7 @@ handles(torch._C._log_api_usage_once)(_constantly(None))
 handlers.foldable(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name)
 
 
-@handles(torch.autograd.Function.apply.__func__, torch.autograd.function.Function.apply.__func__)
+@handles(vars(torch.autograd.Function)["apply"].__func__)
 def _apply(t: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
     raise Break("a custom autograd.Function", "Its forward and backward run natively between two graphs.")
 

@@ -16,13 +16,19 @@ import torch
 
 from .compiler import allowed_in_graph
 
-C_NAMESPACES = (
+
+def words(text: str) -> frozenset[str]:
+    """A set of names, written as one text."""
+    return frozenset(text.split())
+
+
+C_NAMESPACES: tuple[Any, ...] = (
     torch._C._VariableFunctions,
     torch._C._nn,
-    torch._C._linalg,
-    torch._C._fft,
-    torch._C._special,
-    torch._C._sparse,
+    torch._C._linalg,  # type: ignore[attr-defined]
+    torch._C._fft,  # type: ignore[attr-defined]
+    torch._C._special,  # type: ignore[attr-defined]
+    torch._C._sparse,  # type: ignore[attr-defined]
 )
 """Everything written in C here is an operator, but for FACTS and BROKEN."""
 
@@ -40,33 +46,33 @@ PYTHON_MODULES = frozenset(
     ]
 )
 
-FACTS = frozenset(
+FACTS = words(
     "can_cast is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero is_same_size is_signed"
     " is_vulkan_available promote_types result_type numel get_device cudnn_is_acceptable"
     " _has_compatible_shallow_copy_type _use_cudnn_ctc_loss _use_cudnn_rnn_flatten_weight _nnpack_available"
     " broadcast_shapes assert_int_or_pair handle_torch_function has_torch_function has_torch_function_unary"
-    " has_torch_function_variadic get_all_sharing_strategies boolean_dispatch".split()
+    " has_torch_function_variadic get_all_sharing_strategies boolean_dispatch"
 )
 """Functions that tell Python facts: handlers fold them, or they are traced into."""
 
-BROKEN = frozenset("from_numpy frombuffer from_file from_dlpack _local_scalar_dense dequantize_self".split())
+BROKEN = words("from_numpy frombuffer from_file from_dlpack _local_scalar_dense dequantize_self")
 """Functions that make tensors of data that the graph doesn't have."""
 
-TRACED = frozenset(
+TRACED = words(
     "triplet_margin_with_distance_loss _overload _jit_unused _list_with_default _pair _single _triple _sym_int"
     " _expand_single_value _list_or_empty _enum_list_as_int_list _get_softmax_dim _is_integer _verify_batch_size"
     " _verify_spatial_size _none_or_dtype _unpool_output_size _check_unpool_output_size _mha_shape_check"
     " _check_key_padding_mask _check_list_size as_sparse_gradcheck linear_cross_entropy"
-    " to_sparse_semi_structured".split()
+    " to_sparse_semi_structured"
 )
 """Python functions that take callables or only look at Python values."""
 
-PYTHON_FACT_METHODS = frozenset(
+PYTHON_FACT_METHODS = words(
     "__len__ __iter__ __hash__ __dir__ __array__ __array_wrap__ __contains__ __format__ __repr__ __reversed__"
     " __deepcopy__ __reduce_ex__ __setstate__ __dlpack__ __dlpack_device__ __torch_function__ __torch_dispatch__"
     " __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __long__ __getitem__ __setitem__ __delitem__"
     " __cuda_array_interface__ __new__ __init__ __init_subclass__ __class_getitem__ __subclasshook__ __getattribute__"
-    " __setattr__ __delattr__ __getstate__ __sizeof__ __reduce__ __str__".split()
+    " __setattr__ __delattr__ __getstate__ __sizeof__ __reduce__ __str__"
 )
 """Methods of Tensor that don't go into the graph by their name: handlers or the data model answer for them."""
 
@@ -129,7 +135,7 @@ _KINDS = (
 )
 
 
-MAY_RAISE = frozenset(
+MAY_RAISE = words(
     "embedding embedding_bag cholesky inv inverse solve solve_triangular lstsq eigh eigvalsh eig eigvals svd svdvals"
     " ldl_factor lu_factor cholesky_solve cholesky_inverse multinomial bernoulli normal poisson nll_loss nll_loss2d"
     " cross_entropy one_hot gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_"
@@ -137,13 +143,13 @@ MAY_RAISE = frozenset(
     " take_along_dim put put_ _assert_async bincount histc binary_cross_entropy ctc_loss multi_margin_loss"
     " multilabel_margin_loss max_unpool1d max_unpool2d max_unpool3d repeat_interleave tensor_split segment_reduce"
     " bucketize masked_scatter masked_scatter_ matrix_power tensorinv tensorsolve unique_dim corrcoef"
-    " linear_cross_entropy adaptive_log_softmax_with_loss binomial".split()
+    " linear_cross_entropy adaptive_log_softmax_with_loss binomial"
 )
 """Names of operators that may raise on their data, whatever the metadata says."""
 
-DIVISIONS = frozenset(
+DIVISIONS = words(
     "floordiv mod ifloordiv imod floor_divide floor_divide_ remainder remainder_ fmod fmod_ div divide div_ divide_"
-    " __floordiv__ __mod__ __rfloordiv__ __rmod__ __ifloordiv__ __imod__ true_divide gcd".split()
+    " __floordiv__ __mod__ __rfloordiv__ __rmod__ __ifloordiv__ __imod__ true_divide gcd"
 )
 """Names of divisions: of integers by a tensor they may raise."""
 

@@ -13,16 +13,16 @@ from ..values import Class, Const, Sequence, Tensor, Value, force
 from . import calls, leaf
 from .tensors import shape_value, tensor_iterate, tensor_length
 
-FACT_METHODS = (
+FACT_METHODS = leaf.words(
     "stride dim ndimension numel nelement storage_offset is_contiguous is_floating_point is_complex is_conj is_neg"
     " is_inference is_signed element_size get_device is_same_size is_coalesced dense_dim sparse_dim has_names"
-    " is_distributed dim_order".split()
+    " is_distributed dim_order"
 )
 """Methods whose answer metadata decides."""
 
-FACT_FUNCTIONS = (
+FACT_FUNCTIONS = leaf.words(
     "numel is_floating_point is_complex is_conj is_neg is_inference is_signed is_same_size get_device is_distributed"
-    " result_type can_cast promote_types".split()
+    " result_type can_cast promote_types"
 )
 """The same as functions of torch."""
 
@@ -30,23 +30,25 @@ DATA = "It depends on the data of a tensor; Python runs it between two graphs. K
 
 BROKEN_METHODS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
-        "tolist numpy __array__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __contains__".split(),
+        leaf.words("tolist numpy __array__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __contains__"),
         ("a tensor's data as a Python object", DATA),
     ),
     **dict.fromkeys(("__repr__", "__format__", "__str__"), ("text of a tensor's data", DATA)),
     **dict.fromkeys(
-        "data_ptr const_data_ptr mutable_data_ptr is_set_to".split(), ("the address of a tensor's data", "")
+        leaf.words("data_ptr const_data_ptr mutable_data_ptr is_set_to"), ("the address of a tensor's data", "")
     ),
     **dict.fromkeys(
-        "storage untyped_storage _typed_storage storage_type set_ share_memory_ is_shared __dlpack__"
-        " __dlpack_device__ is_pinned".split(),
+        leaf.words(
+            "storage untyped_storage _typed_storage storage_type set_ share_memory_ is_shared __dlpack__"
+            " __dlpack_device__ is_pinned"
+        ),
         ("a tensor's storage", ""),
     ),
     **dict.fromkeys(
-        "backward register_hook register_post_accumulate_grad_hook retain_grad reinforce".split(),
+        leaf.words("backward register_hook register_post_accumulate_grad_hook retain_grad reinforce"),
         ("the autograd graph of a tensor", "Backward passes and hooks run between two graphs."),
     ),
-    **dict.fromkeys("__deepcopy__ __reduce_ex__ __setstate__".split(), ("copying a tensor as a Python object", "")),
+    **dict.fromkeys(leaf.words("__deepcopy__ __reduce_ex__ __setstate__"), ("copying a tensor as a Python object", "")),
     **dict.fromkeys(("map_", "map2_", "apply_", "module_load", "_make_subclass"), ("the bytes of a tensor", "")),
 }
 """Methods that Python must run: what they need, and a hint."""

@@ -49,7 +49,7 @@ def _getattr(t: Any, obj: Value, name: Value) -> Value:
         raise Break("nn.Module.__getattr__ of an unusual object")
     found = module_attr(t, module, wanted.value)
     if found is None:
-        t.raise_(AttributeError, f"'{module.cls.__name__}' object has no attribute '{wanted.value}'")
+        return t.raise_(AttributeError, f"'{module.cls.__name__}' object has no attribute '{wanted.value}'")
     return found
 
 
@@ -63,7 +63,8 @@ def _dereference(t: Any, reference: Value) -> Value:
 
 
 def _no_module(t: Any, *args: Value, **kwargs: Value) -> Value:
-    name = next((force(a).obj.__qualname__ for a in args if isinstance(force(a), Class)), "a tensor")
+    classes = [each for each in map(force, args) if isinstance(each, Class)]
+    name = classes[0].obj.__qualname__ if classes else "a tensor"
     raise Break(f"construction of {name} while tracing", "Make parameters outside of the compiled code.")
 
 

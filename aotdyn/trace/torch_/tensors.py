@@ -16,13 +16,13 @@ from ..handlers import HANDLERS
 from ..values import Const, Scalar, Sequence, Tensor, Value, force
 from . import calls, leaf
 
-FACTS = frozenset(
+FACTS = leaf.words(
     "dtype device layout ndim requires_grad itemsize nbytes is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn is_mps"
-    " is_mtia is_nested is_quantized is_sparse is_sparse_csr is_vulkan is_xla is_xpu".split()
+    " is_mtia is_nested is_quantized is_sparse is_sparse_csr is_vulkan is_xla is_xpu"
 )
 """Attributes that metadata decides."""
 
-VIEWS = frozenset("T mT H mH real imag".split())
+VIEWS = leaf.words("T mT H mH real imag")
 """Attributes that are operators."""
 
 HIDDEN = {
@@ -61,7 +61,7 @@ def tensor_attr(t: Any, v: Tensor, name: str) -> Value | None:
     if name in VIEWS:
         return calls.record(t, getattr, [v, Const(name)], {})
     if name == "data":
-        return calls.record(t, torch._C._autograd._get_data_attr, [v], {})
+        return calls.record(t, torch._C._autograd._get_data_attr, [v], {})  # type: ignore[attr-defined]
     if name == "is_leaf":
         return _is_leaf(t, v)
     if name in ("grad", "_grad"):
