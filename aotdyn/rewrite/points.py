@@ -254,9 +254,9 @@ class _Continuation:
             asm.ops(("PUSH_NULL", 0), ("STORE_FAST", i))
         for name in reversed(params):
             asm.op("STORE_FAST", self.code.co_varnames.index(name))
-        for free, slot in self.layout.fill:
-            # Frames find out by MAKE_CELL whether a slot holds a cell (PyFrame_FastToLocals).
-            asm.ops(("MAKE_CELL", slot), ("LOAD_CLOSURE", free), ("STORE_FAST", slot))
+        for free, place in self.layout.fill:
+            # Frames find out by MAKE_CELL whether a place holds a cell (PyFrame_FastToLocals).
+            asm.ops(("MAKE_CELL", place), ("LOAD_CLOSURE", free), ("STORE_FAST", place))
 
     def _operate(self) -> list[Label | None]:
         """The operation; gives for each exit the label it jumps to, None where it falls through."""

@@ -125,21 +125,29 @@ def _outermost(t: Tracer, code: types.CodeType, globals: dict[str, Any], args: t
             locals[name] = t.wrap(args[i], Arg(i, name))
     i = len(spec.params)
     stack: list[Value] = []
-    for slot, letter in enumerate(spec.stack):
+    handled: Value | None = None
+    letters = list(spec.stack)
+    while letters:
+        letter = letters.pop(0)
         if letter == "n":
             stack.append(NULL)
-        elif letter == "e":
-            stack.append(SavedException(None))
-        else:
-            stack.append(t.wrap(args[i], Arg(i, f"stack[{slot}]")))
-            i += 1
+            continue
+        if letter == "e":
+            stack.append(SavedException(handled))
+            letters.pop(0)
+        value = t.wrap(args[i], Arg(i, f"stack[{len(stack)}]"))
+        i += 1
+        if letter == "e":
+            handled = value
+            if letters[:1] == ["p"]:
+                letters.pop(0)  # popped already
+                continue
+        stack.append(value)
+    t.handled = handled
     cells = {name: t.cell(args[i + j], Arg(i + j, name)) for j, name in enumerate(spec.cells)}
     frame = Frame(t, code, t.namespace(globals), locals, cells, None, (), None, True)
     if spec.offset:
         frame.start_at(spec.offset, stack)
-        for slot, letter in enumerate(spec.stack):
-            if letter == "e" and slot + 1 < len(stack):
-                t.handled = stack[slot + 1]
     return frame
 
 

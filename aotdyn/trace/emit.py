@@ -31,7 +31,6 @@ from .values import (
     Generator,
     Identity,
     InstanceDict,
-    Iterator,
     Lazy,
     Mapping,
     Method,
@@ -125,11 +124,11 @@ class Emitter:
             return self._const(v)
         if v.source is not None:
             return self.source(v.source)
+        if hasattr(v, "rebuild"):
+            return v.rebuild(self)
         builder = BUILDERS.get(type(v))
         if builder is not None:
             return builder(self, v)
-        if isinstance(v, Iterator):
-            return v.rebuild(self)
         raise Unbuildable(v, f"a live {v.cls.__name__} can't be rebuilt")
 
     def _const(self, v: Const) -> int:

@@ -92,11 +92,18 @@ def _live(t: Any, e: Emitter, frame: Any, inner: bool) -> tuple[tuple[str, ...],
     bound = tuple(name for name in frame.code.co_varnames if name in frame.locals and name in live and name not in cells)
     registers = [e.value(frame.locals[name]) for name in bound]
     letters = []
-    for value in frame.stack:
+    above = [value for value in frame.stack if isinstance(value, SavedException)]
+    for slot, value in enumerate(frame.stack):
         if value is NULL:
             letters.append("n")
         elif isinstance(value, SavedException):
-            letters.append("e")
+            above.pop(0)
+            handled = above[0].value if above else t.handled
+            if frame.stack[slot + 1 : slot + 2] == [handled]:
+                letters.append("e")
+            else:
+                letters.append("evp")  # the exception itself has been popped, and is still handled
+                registers.append(e.value(handled))
         else:
             letters.append("v")
             registers.append(e.value(value))

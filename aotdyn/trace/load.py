@@ -162,7 +162,7 @@ def _class(t: Any, obj: type, source: Source) -> Value:
 
 def _module(t: Any, obj: types.ModuleType, source: Source) -> Value:
     t.guard("OBJECT", source, obj)
-    return Module(obj, t.namespace(vars(obj), source), source)
+    return Module(obj, t.namespace(vars(obj), source, "__dict__"), source)
 
 
 def _cell(t: Any, obj: types.CellType, source: Source) -> Value:

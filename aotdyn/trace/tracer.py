@@ -212,8 +212,8 @@ class Tracer:
         module = sys.modules.get(name) if isinstance(name, str) else None
         return module is not None and vars(module) is obj
 
-    def namespace(self, globals: dict[str, Any], holder: Source | None = None) -> Namespace:
-        """The value of a globals dict; `holder` is a function (or module, or the dict) that reaches it."""
+    def namespace(self, globals: dict[str, Any], holder: Source | None = None, holder_attribute: str = "__globals__") -> Namespace:
+        """The value of a globals dict; `holder` is a function (or, by `__dict__`, a module) that reaches it."""
         found = self.namespaces.get(id(globals))
         if found is None:
             name = globals.get("__name__")
@@ -223,7 +223,7 @@ class Tracer:
             elif globals is self.entry_globals:
                 source = S.Globals("")
             else:
-                source = S.Attr(holder, "__globals__") if holder is not None else S.Globals("")
+                source = S.Attr(holder, holder_attribute) if holder is not None else S.Globals("")
             found = self.namespaces[id(globals)] = Namespace(globals, source)
         return found
 

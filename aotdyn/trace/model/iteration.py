@@ -64,9 +64,15 @@ def iterate(t: Any, v: Value) -> Value:
     if isinstance(v, Sequence):
         return SequenceIterator(v)
     if isinstance(v, Mapping):
-        return SequenceIterator(Sequence(tuple, [key for key, _ in load_entries(t, v).values()]))
+        from ..builtins.views import DictView
+
+        load_entries(t, v)
+        return DictView(v, "keys").iterator()
     if isinstance(v, SetValue):
-        return SequenceIterator(Sequence(tuple, list(v.items.values())))
+        from ..builtins.iterators import SetIterator
+        from ..builtins.sets import ordered_items
+
+        return SetIterator(v, ordered_items(t, v))
     if isinstance(v, Const):
         if isinstance(v.value, range):
             return SequenceIterator(v)

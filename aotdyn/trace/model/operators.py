@@ -139,7 +139,7 @@ def _call_operator(t: Any, method: Value | None, other: Value) -> Value | None:
     """Call a special method; None where it answers NotImplemented."""
     if method is None:
         return None
-    if isinstance(method, Method) and isinstance(force(method.function), Builtin) and not isinstance(method.self_value, (Object, Opaque, Sequence, Mapping, SetValue)):
+    if isinstance(method, Method) and isinstance(force(method.function), Builtin) and isinstance(method.self_value, (Const, Class, Module, Function)):
         return None
     result = force(call(t, method, [other], {}))
     return None if isinstance(result, Const) and result.value is NotImplemented else result
@@ -254,6 +254,9 @@ def compare(t: Any, symbol: str, a: Value, b: Value) -> Value:
 
 
 def _builtin_compare(t: Any, symbol: str, a: Value, b: Value) -> bool | None:
+    from ..builtins.views import DictView, as_set
+
+    a, b = (as_set(t, each) if isinstance(each, DictView) and each.kind != "values" else each for each in (a, b))
     if isinstance(a, Sequence) and isinstance(b, Sequence):
         if _base(a.cls) is not _base(b.cls):
             return {"==": False, "!=": True}.get(symbol)

@@ -79,7 +79,9 @@ def SET_ADD(t: Any, frame: Frame, ins: Instruction) -> None:
 @opcode("SET_UPDATE")
 def SET_UPDATE(t: Any, frame: Frame, ins: Instruction) -> None:
     more = frame.pop()
-    _add(t, _set(frame.stack[-ins.arg]), model.unpack(t, more))
+    from ..builtins.sets import elements
+
+    _add(t, _set(frame.stack[-ins.arg]), list(elements(t, more).values()))
 
 
 @opcode("MAP_ADD")
