@@ -10,9 +10,6 @@ from typing import Any
 from aotdyn import config, errors
 from aotdyn.runtime.extent import Extent
 
-_BACKENDS_WITHOUT_MODE = "backend and mode can't be given together with options for the same thing"
-
-
 def compile(
     model: Any = None,
     *,
@@ -175,9 +172,9 @@ def allow_in_graph(function: Any) -> Any:
     """Put calls of `function` into the graph as they are, without tracing into it. A decorator; takes lists too."""
     if isinstance(function, (list, tuple)):
         return [allow_in_graph(each) for each in function]
-    from aotdyn.trace.torch_.leaf import allow
+    from aotdyn import marks
 
-    allow(function)
+    marks.IN_GRAPH.add(function)
     return function
 
 

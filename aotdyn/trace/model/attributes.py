@@ -328,8 +328,9 @@ def _fallback(t: Any, v: Value, name: str) -> Value | None:
 def _module_attr(t: Any, v: Module, name: str) -> Value | None:
     if name == "__dict__":
         return v.namespace
-    lazy = isinstance(v.obj, (torch._ops._Ops, torch._ops._OpNamespace))  # fills its dict by getattr, in each process
-    found = None if lazy else t.name_in(v.namespace, name)
+    # Some modules fill their dict by getattr, in each process anew.
+    lazy = isinstance(v.obj, (torch._ops._Ops, torch._ops._OpNamespace)) or "__getattr__" in v.namespace.obj
+    found = t.name_in(v.namespace, name) if not lazy or name in v.namespace.names else None
     if found is not None:
         return found
     try:

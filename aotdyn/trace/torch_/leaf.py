@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from aotdyn import marks
+
 from .compiler import allowed_in_graph
 
 
@@ -124,6 +126,8 @@ def is_leaf(fn: Any) -> bool:
         return True
     if not isinstance(fn, _KINDS):
         return False
+    if fn in marks.IN_GRAPH:
+        return True
     return fn in functions() or fn in methods() or (isinstance(fn, types.FunctionType) and allowed_in_graph(fn))
 
 
