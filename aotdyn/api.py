@@ -10,6 +10,7 @@ from typing import Any
 from aotdyn import config, errors
 from aotdyn.runtime.extent import Extent
 
+
 def compile(
     model: Any = None,
     *,
@@ -35,7 +36,14 @@ def compile(
         BackendError: no backend has this name.
         UserError: `model` can't be compiled at all.
     """
-    keywords = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options, "disable": disable}
+    keywords = {
+        "fullgraph": fullgraph,
+        "dynamic": dynamic,
+        "backend": backend,
+        "mode": mode,
+        "options": options,
+        "disable": disable,
+    }
     if model is None:
         return functools.partial(compile, **keywords)
     if disable or config.current().disable:
@@ -49,7 +57,9 @@ def compile(
     imports.watch()
     logs.setup()
     dispatch.install_runtime()
-    extent = Extent.new(backend=backend, backend_options=_backend_options(mode, options), fullgraph=fullgraph, dynamic=dynamic)
+    extent = Extent.new(
+        backend=backend, backend_options=_backend_options(mode, options), fullgraph=fullgraph, dynamic=dynamic
+    )
     return _compile(model, extent)
 
 
@@ -59,7 +69,9 @@ def _backend_options(mode: str | None, options: dict[str, Any] | None) -> dict[s
     if options:
         raise errors.UserError(None, "give either mode or options, not both")
     if mode not in ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
-        raise errors.UserError(None, f"unknown mode {mode!r}: there are default, reduce-overhead, max-autotune, max-autotune-no-cudagraphs")
+        raise errors.UserError(
+            None, f"unknown mode {mode!r}: there are default, reduce-overhead, max-autotune, max-autotune-no-cudagraphs"
+        )
     return {"max_autotune": True} if mode.startswith("max-autotune") else {}
 
 
@@ -85,7 +97,11 @@ def _function(function: types.FunctionType, extent: Extent) -> Callable[..., Any
     from aotdyn.rewrite import originals, stubs
 
     code = originals.original(function.__code__)
-    if stubs.eligible(code) or getattr(function, "__aotdyn_disable__", False) or getattr(function, "_torchdynamo_disable", False):
+    if (
+        stubs.eligible(code)
+        or getattr(function, "__aotdyn_disable__", False)
+        or getattr(function, "_torchdynamo_disable", False)
+    ):
         return function
     module = function.__globals__.get("__name__") or ""
     made = stubbed(function, code, stubs.spec_of(code, module), extent)
@@ -100,7 +116,9 @@ def stubbed(function: types.FunctionType, code: types.CodeType, spec: Any, exten
 
     name = points.dispatcher_name(spec, extent.number)
     originals.register(name, code)
-    made = types.FunctionType(stubs.stub(code, name), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made = types.FunctionType(
+        stubs.stub(code, name), function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
     made.__kwdefaults__ = function.__kwdefaults__
     made.__qualname__ = function.__qualname__
     made.__module__ = function.__module__
@@ -123,7 +141,9 @@ def _callable(model: Any, extent: Extent) -> Callable[..., Any]:
     import msgspec
 
     kind = type(model) if not hasattr(model, "__qualname__") else model
-    spec = msgspec.structs.replace(spec, module=getattr(kind, "__module__", None) or "builtins", qualname=f"{kind.__qualname__}")
+    spec = msgspec.structs.replace(
+        spec, module=getattr(kind, "__module__", None) or "builtins", qualname=f"{kind.__qualname__}"
+    )
     made = stubbed(call, call.__code__, spec, extent)
     try:
         functools.update_wrapper(made, model)

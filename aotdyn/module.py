@@ -37,7 +37,9 @@ def _compiled_call(model: torch.nn.Module, extent: Extent) -> Any:
     code = _template.__code__
     forward = getattr(cls.forward, "__code__", None)
     name = digest(originals.original(forward)) if forward is not None else digest(code)
-    spec = msgspec.structs.replace(stubs.spec_of(code, cls.__module__), qualname=f"{cls.__qualname__}.__call__", digest=name)
+    spec = msgspec.structs.replace(
+        stubs.spec_of(code, cls.__module__), qualname=f"{cls.__qualname__}.__call__", digest=name
+    )
     return stubbed(_template, code, spec, extent)  # type: ignore[arg-type]
 
 
@@ -70,7 +72,9 @@ def _reduce(self: Any, protocol: int) -> Any:
     return _rebuild, (self._orig_mod, backend, extent.fullgraph, extent.dynamic, extent.backend_options)
 
 
-def _rebuild(model: torch.nn.Module, backend: str | None, fullgraph: bool, dynamic: bool | None, options: dict[str, Any]) -> Any:
+def _rebuild(
+    model: torch.nn.Module, backend: str | None, fullgraph: bool, dynamic: bool | None, options: dict[str, Any]
+) -> Any:
     from aotdyn.api import compile
 
     return compile(model, backend=backend, fullgraph=fullgraph, dynamic=dynamic, options=options or None)

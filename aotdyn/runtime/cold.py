@@ -140,7 +140,9 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
         known = data.decode_program(found)
     extent = entry.extent
     with events.phase("compile" if fresh else "load"):
-        return registry.compile(known, inputs, extent.backend or config.current().backend, extent.backend_options, store(), key, fresh=fresh)
+        return registry.compile(
+            known, inputs, extent.backend or config.current().backend, extent.backend_options, store(), key, fresh=fresh
+        )
 
 
 def continuation(entry: Entry, point: ResumePoint) -> Continuation:
@@ -152,7 +154,7 @@ def continuation(entry: Entry, point: ResumePoint) -> Continuation:
         found = _continuations.get((point.name, extent.number))
         if found is not None:
             return found
-        globals = entry.globals if point.globals < 0 else vars(sys.modules[point.frame.module.partition('@')[0]])
+        globals = entry.globals if point.globals < 0 else vars(sys.modules[point.frame.module.partition("@")[0]])
         code = marshal.loads(point.code)
         origin = _Origin(point.origin)
         names = {}

@@ -67,7 +67,9 @@ def _deep_stack() -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-def _attempts(spec: FrameSpec, code: types.CodeType, globals: dict[str, Any], args: tuple[Any, ...], options: Any, fullgraph: bool) -> Traced:
+def _attempts(
+    spec: FrameSpec, code: types.CodeType, globals: dict[str, Any], args: tuple[Any, ...], options: Any, fullgraph: bool
+) -> Traced:
     stop_at: int | None = None
     reason: Break | None = None
     where: BreakInfo | None = None
@@ -171,7 +173,9 @@ def _exception_text(raised: Raised) -> str:
 
 def _violated(where: BreakInfo, reason: Break) -> GraphBreakError:
     hint = f" {reason.hint}" if reason.hint else ""
-    return GraphBreakError(f"{where.file}:{where.line}: graph break in {where.function}, which fullgraph=True forbids: {reason.reason}.{hint}")
+    return GraphBreakError(
+        f"{where.file}:{where.line}: graph break in {where.function}, which fullgraph=True forbids: {reason.reason}.{hint}"
+    )
 
 
 def _traced(t: Tracer, result: tuple[Variant, Any, list[Any]]) -> Traced:

@@ -235,12 +235,24 @@ class Emitter:
     def _object(self, v: Object) -> int:
         cls = v.cls
         if cls is slice:
-            return self.call(self.import_("builtins", "slice"), self._many(v.attrs[name] for name in ("start", "stop", "step")))
+            return self.call(
+                self.import_("builtins", "slice"), self._many(v.attrs[name] for name in ("start", "stop", "step"))
+            )
         if cls is functools.partial:
             args = [v.attrs["func"], *force(v.attrs["args"]).items]  # type: ignore[arg-type,union-attr]
             named = force(v.attrs["keywords"]).entries  # type: ignore[arg-type,union-attr]
-            return self.call(self.import_("functools", "partial"), self._many(args), {key: self.value(each) for key, (_, each) in named.items()})
-        if cls is property or cls.__flags__ & (1 << 9) == 0 and not issubclass(cls, BaseException) and cls is not object and cls is not types.SimpleNamespace:
+            return self.call(
+                self.import_("functools", "partial"),
+                self._many(args),
+                {key: self.value(each) for key, (_, each) in named.items()},
+            )
+        if (
+            cls is property
+            or (cls.__flags__ & (1 << 9) == 0
+            and not issubclass(cls, BaseException)
+            and cls is not object
+            and cls is not types.SimpleNamespace)
+        ):
             raise Unbuildable(v, f"a {cls.__qualname__} can't be rebuilt")
         made = self.cls(cls)
         payload = force(v.payload) if v.payload is not None else None
@@ -274,7 +286,12 @@ class Emitter:
             if value is None:
                 if v.obj is not None:
                     self.helper("delete_attribute_raw", register, self.const(name))
-            elif isinstance(v, Object) and issubclass(v.cls, BaseException) and name.startswith("__") and name in ("__cause__", "__context__", "__suppress_context__", "__traceback__"):
+            elif (
+                isinstance(v, Object)
+                and issubclass(v.cls, BaseException)
+                and name.startswith("__")
+                and name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")
+            ):
                 if name != "__traceback__":
                     self.do("setattr", register, name, self.value(value))
             else:
@@ -289,7 +306,9 @@ class Emitter:
             self.const(v.name),
             self.const(v.qualname),
             self.add("tuple", self._many(v.defaults)) if v.defaults else self.const(None),
-            self.add("dict", [[self.const(name), self.value(each)] for name, each in v.kwdefaults.items()]) if v.kwdefaults else self.const(None),
+            self.add("dict", [[self.const(name), self.value(each)] for name, each in v.kwdefaults.items()])
+            if v.kwdefaults
+            else self.const(None),
             self.add("tuple", self._many(v.closure)) if v.closure else self.const(None),
             self.value(v.annotations) if v.annotations is not None else self.const(None),
         ]
@@ -369,7 +388,12 @@ def children(v: Value) -> list[Value]:
     if isinstance(v, Object):
         return [each for each in v.attrs.values() if each is not None] + ([v.payload] if v.payload is not None else [])
     if isinstance(v, Function):
-        return [*v.defaults, *v.kwdefaults.values(), *v.closure, *[each for each in v.attrs.values() if each is not None]]
+        return [
+            *v.defaults,
+            *v.kwdefaults.values(),
+            *v.closure,
+            *[each for each in v.attrs.values() if each is not None],
+        ]
     if isinstance(v, Cell):
         return [v.content] if v.content is not None else []
     if isinstance(v, Method):

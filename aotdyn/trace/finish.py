@@ -89,7 +89,9 @@ def _live(t: Any, e: Emitter, frame: Any, inner: bool) -> tuple[tuple[str, ...],
     """Bound live locals, stack letters, and the registers of the state: locals, then stack values."""
     live = frame.live(frame.index + 1 if inner else frame.index)
     cells = set(frame.code.co_cellvars) | set(frame.code.co_freevars)
-    bound = tuple(name for name in frame.code.co_varnames if name in frame.locals and name in live and name not in cells)
+    bound = tuple(
+        name for name in frame.code.co_varnames if name in frame.locals and name in live and name not in cells
+    )
     registers = [e.value(frame.locals[name]) for name in bound]
     letters = []
     above = [value for value in frame.stack if isinstance(value, SavedException)]
@@ -161,7 +163,11 @@ def _replay_mapping(e: Emitter, register: int, value: Mapping) -> None:
     old = list(dict.keys(value.obj))
     if list(entries)[: len(old)] == old and type(value.obj) in (dict,):
         for key, (key_value, content) in entries.items():
-            if key in value.obj and content.source is not None and getattr(content, "obj", _Missing) is dict.__getitem__(value.obj, key):
+            if (
+                key in value.obj
+                and content.source is not None
+                and getattr(content, "obj", _Missing) is dict.__getitem__(value.obj, key)
+            ):
                 continue
             e.do("setitem", register, e.value(key_value), e.value(content))
         return
@@ -172,7 +178,9 @@ class _Missing:
     """Stands for no object."""
 
 
-def _variant(t: Any, table: SourceTable, e: Emitter, points: list[ResumePoint], breaks: list[BreakInfo]) -> tuple[Variant, Any, list[Any]]:
+def _variant(
+    t: Any, table: SourceTable, e: Emitter, points: list[ResumePoint], breaks: list[BreakInfo]
+) -> tuple[Variant, Any, list[Any]]:
     finished = t.builder.finish(e.outputs)
     module = finished.module
     calls = sum(node.op.startswith("call") for node in module.graph.nodes)
@@ -213,7 +221,12 @@ def _tell_apart(t: Any) -> None:
     """Guard that what was changed isn't what was read by another path."""
     for value in t.changed:
         for other in t.by_identity.values():
-            if other is not value and other.source is not None and other.cls is value.cls and not isinstance(value, Cell):
+            if (
+                other is not value
+                and other.source is not None
+                and other.cls is value.cls
+                and not isinstance(value, Cell)
+            ):
                 t.guard("DISTINCT", value.source, other.source)
 
 

@@ -16,7 +16,6 @@ from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
 from .model.constants import is_constant_object
 from .values import (
     Builtin,
-    Cell,
     Class,
     Const,
     Function,
@@ -75,7 +74,9 @@ def _load(t: Any, obj: Any, source: Source) -> Value:
     if isinstance(obj, tuple) and (hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields")):
         t.guard("TYPE", source, cls)
         return Sequence(cls, [t.wrap(each, Item(source, i)) for i, each in enumerate(obj)], source, obj)
-    if cls.__flags__ & _HEAPTYPE and not isinstance(obj, (torch.Generator, torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+    if cls.__flags__ & _HEAPTYPE and not isinstance(
+        obj, (torch.Generator, torch.jit.ScriptModule, torch.jit.ScriptFunction)
+    ):
         return _object(t, obj, source)
     t.guard("TYPE", source, cls)
     return Opaque(obj, source)
@@ -120,9 +121,16 @@ def _function(t: Any, obj: types.FunctionType, source: Source) -> Value:
         t.namespace(obj.__globals__, source),
         name=obj.__name__,
         qualname=obj.__qualname__,
-        defaults=tuple(t.wrap(each, Item(Attr(source, "__defaults__"), i)) for i, each in enumerate(obj.__defaults__ or ())),
-        kwdefaults={name: t.wrap(each, Item(Attr(source, "__kwdefaults__"), name)) for name, each in (obj.__kwdefaults__ or {}).items()},
-        closure=tuple(t.cell(each, Item(Attr(source, "__closure__"), i)) for i, each in enumerate(obj.__closure__ or ())),
+        defaults=tuple(
+            t.wrap(each, Item(Attr(source, "__defaults__"), i)) for i, each in enumerate(obj.__defaults__ or ())
+        ),
+        kwdefaults={
+            name: t.wrap(each, Item(Attr(source, "__kwdefaults__"), name))
+            for name, each in (obj.__kwdefaults__ or {}).items()
+        },
+        closure=tuple(
+            t.cell(each, Item(Attr(source, "__closure__"), i)) for i, each in enumerate(obj.__closure__ or ())
+        ),
         source=source,
         obj=obj,
         owner=source,
@@ -131,7 +139,9 @@ def _function(t: Any, obj: types.FunctionType, source: Source) -> Value:
 
 def _method(t: Any, obj: types.MethodType, source: Source) -> Value:
     t.guard("TYPE", source, types.MethodType)
-    return Method(t.wrap(obj.__func__, Attr(source, "__func__")), t.wrap(obj.__self__, Attr(source, "__self__")), source)
+    return Method(
+        t.wrap(obj.__func__, Attr(source, "__func__")), t.wrap(obj.__self__, Attr(source, "__self__")), source
+    )
 
 
 def _c_function(t: Any, obj: Any, source: Source) -> Value:
@@ -187,7 +197,9 @@ def _object(t: Any, obj: Any, source: Source) -> Value:
     elif isinstance(obj, (list, tuple)):
         base = list if isinstance(obj, list) else tuple
         t.guard("LEN", source, len(obj))
-        value.payload = Sequence(base, [t.wrap(each, RawItem(source, i)) for i, each in enumerate(base.__iter__(obj))], source, obj)
+        value.payload = Sequence(
+            base, [t.wrap(each, RawItem(source, i)) for i, each in enumerate(base.__iter__(obj))], source, obj
+        )
     elif isinstance(obj, (set, frozenset)):
         return Opaque(obj, source)
     elif isinstance(obj, (int, float, str, bytes, complex)):

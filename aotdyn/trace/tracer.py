@@ -183,7 +183,9 @@ class Tracer:
         """A tensor from outside: a placeholder of the graph, its metadata guarded."""
         cls = type(obj)
         if cls is not torch.Tensor and cls is not torch.nn.Parameter and cls is not torch.nn.Buffer:
-            if cls.__torch_function__ is not torch._C._disabled_torch_function_impl or hasattr(cls, "__torch_dispatch__"):
+            if cls.__torch_function__ is not torch._C._disabled_torch_function_impl or hasattr(
+                cls, "__torch_dispatch__"
+            ):
                 self.guard("TYPE", source, cls)
                 return Opaque(obj, source)
         try:
@@ -212,7 +214,9 @@ class Tracer:
         module = sys.modules.get(name) if isinstance(name, str) else None
         return module is not None and vars(module) is obj
 
-    def namespace(self, globals: dict[str, Any], holder: Source | None = None, holder_attribute: str = "__globals__") -> Namespace:
+    def namespace(
+        self, globals: dict[str, Any], holder: Source | None = None, holder_attribute: str = "__globals__"
+    ) -> Namespace:
         """The value of a globals dict; `holder` is a function (or, by `__dict__`, a module) that reaches it."""
         found = self.namespaces.get(id(globals))
         if found is None:
@@ -353,7 +357,9 @@ class Tracer:
             if getattr(f.obj, "_torchdynamo_disable", False) or getattr(f.obj, "__aotdyn_disable__", False):
                 return f"call of {f.qualname}, which is marked as disabled"
             module = f.obj.__globals__.get("__name__") or ""
-            if module.startswith(_NOT_INLINED) and any(module == m or module.startswith((m + ".", m)) for m in _NOT_INLINED):
+            if module.startswith(_NOT_INLINED) and any(
+                module == m or module.startswith((m + ".", m)) for m in _NOT_INLINED
+            ):
                 return f"call of {module}.{f.qualname}, which isn't traced into"
         return ""
 
@@ -407,7 +413,9 @@ class Tracer:
         key = id(self.frame) ^ self.frame.index
         self.loops[key] = self.loops.get(key, 0) + 1
         if self.loops[key] > self.options.max_unrolled:
-            raise Break(f"a loop of more than {self.options.max_unrolled} iterations", "It isn't unrolled into the graph.")
+            raise Break(
+                f"a loop of more than {self.options.max_unrolled} iterations", "It isn't unrolled into the graph."
+            )
 
     def break_position(self) -> int:
         """Position of the operation at which the frames can be given up now: the innermost that a CALL chain reaches."""

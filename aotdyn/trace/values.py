@@ -181,7 +181,9 @@ class Mapping(Value):
 
     __slots__ = ("cls", "default_factory", "entries", "obj", "peeked")
 
-    def __init__(self, cls: type, entries: dict[Any, tuple[Value, Value]] | None, source: Source | None = None, obj: Any = None) -> None:
+    def __init__(
+        self, cls: type, entries: dict[Any, tuple[Value, Value]] | None, source: Source | None = None, obj: Any = None
+    ) -> None:
         super().__init__(source)
         self.cls = cls
         self.entries = entries
@@ -270,7 +272,20 @@ class Function(Value):
     source `owner` (None: the traced frame's own code).
     """
 
-    __slots__ = ("annotations", "attrs", "closure", "code", "defaults", "globals", "kwdefaults", "name", "obj", "owner", "path", "qualname")
+    __slots__ = (
+        "annotations",
+        "attrs",
+        "closure",
+        "code",
+        "defaults",
+        "globals",
+        "kwdefaults",
+        "name",
+        "obj",
+        "owner",
+        "path",
+        "qualname",
+    )
     cls = types.FunctionType
 
     def __init__(

@@ -11,7 +11,7 @@ import enum
 import functools
 import inspect
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -39,22 +39,30 @@ from ..values import (
 )
 from .constants import constant
 
+if TYPE_CHECKING:
+    from ..tracer import Tracer
+
 HEAPTYPE = 1 << 9
-C_CALLABLES = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType, types.ClassMethodDescriptorType)
+C_CALLABLES = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.BuiltinFunctionType,
+    types.ClassMethodDescriptorType,
+)
 _MISSING: Any = object()
 
 
-def type_of(t: Any, v: Value) -> type:
+def type_of(t: Tracer, v: Value) -> type:
     """The class of a value's object."""
     return v.cls if isinstance(v, Lazy) else force(v).cls
 
 
-def class_value(t: Any, cls: type) -> Class:
+def class_value(t: Tracer, cls: type) -> Class:
     """The value of a class (one for each class)."""
     return t.class_value(cls)
 
 
-def class_lookup(t: Any, cls: type, name: str, after: type | None = None) -> tuple[Any, Source | None] | None:
+def class_lookup(t: Tracer, cls: type, name: str, after: type | None = None) -> tuple[Any, Source | None] | None:
     """What the MRO of `cls` holds under `name`, no descriptor applied, and how to reach it; None if absent.
 
     `after` starts behind that class, as `super()` does. Names of built-in
@@ -84,7 +92,7 @@ def _is_data_descriptor(raw: Any) -> bool:
     return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
 
 
-def _wrap_raw(t: Any, raw: Any, source: Source | None) -> Value:
+def _wrap_raw(t: Tracer, raw: Any, source: Source | None) -> Value:
     if isinstance(raw, Value):
         return raw
     if source is not None:
@@ -100,7 +108,7 @@ def _wrap_raw(t: Any, raw: Any, source: Source | None) -> Value:
     return constant(raw)
 
 
-def bind_raw(t: Any, raw: Any, source: Source | None, instance: Value | None, owner: type) -> Value:
+def bind_raw(t: Tracer, raw: Any, source: Source | None, instance: Value | None, owner: type) -> Value:
     """`raw.__get__(instance, owner)` for what a class's dict holds; `instance` None: read on the class."""
     value = force(raw) if isinstance(raw, Value) else raw
     if isinstance(value, Function) or isinstance(raw, types.FunctionType):
@@ -125,7 +133,11 @@ def bind_raw(t: Any, raw: Any, source: Source | None, instance: Value | None, ow
     if isinstance(raw, types.ClassMethodDescriptorType):
         return Method(Builtin(raw), class_value(t, owner))
     if isinstance(raw, C_CALLABLES):
-        return Builtin(raw) if instance is None or isinstance(raw, types.BuiltinFunctionType) else Method(Builtin(raw), instance)
+        return (
+            Builtin(raw)
+            if instance is None or isinstance(raw, types.BuiltinFunctionType)
+            else Method(Builtin(raw), instance)
+        )
     if isinstance(raw, functools.cached_property) and instance is not None:
         return _cached_property(t, raw, source, instance)
     if isinstance(raw, functools.partialmethod):
@@ -145,7 +157,7 @@ def bind_raw(t: Any, raw: Any, source: Source | None, instance: Value | None, ow
     raise Break(f"attribute read through a {kind.__name__} descriptor")
 
 
-def _cached_property(t: Any, raw: Any, source: Source | None, instance: Value) -> Value:
+def _cached_property(t: Tracer, raw: Any, source: Source | None, instance: Value) -> Value:
     """`functools.cached_property.__get__`: compute, then keep in the instance dict under its name."""
     from .calls import call
 
@@ -157,7 +169,7 @@ def _cached_property(t: Any, raw: Any, source: Source | None, instance: Value) -
     return value
 
 
-def instance_lookup(t: Any, v: Object, name: str) -> Value | None:
+def instance_lookup(t: Tracer, v: Object, name: str) -> Value | None:
     """An attribute in the instance's own dict (or what tracing wrote there); None if absent."""
     if name in v.attrs:
         return v.attrs[name]
@@ -181,7 +193,7 @@ def _real_dict(obj: Any) -> dict[str, Any] | None:
         return None
 
 
-def get_attr(t: Any, v: Value, name: str) -> Value:
+def get_attr(t: Tracer, v: Value, name: str) -> Value:
     """`v.name`; raises AttributeError in the traced program."""
     v = force(v)
     found = _get_attr(t, v, name)
@@ -190,7 +202,7 @@ def get_attr(t: Any, v: Value, name: str) -> Value:
     return found
 
 
-def _no_attribute(t: Any, v: Value, name: str) -> None:
+def _no_attribute(t: Tracer, v: Value, name: str) -> None:
     if isinstance(v, Module):
         t.raise_(AttributeError, f"module {v.obj.__name__!r} has no attribute {name!r}")
     if isinstance(v, Class):
@@ -198,7 +210,7 @@ def _no_attribute(t: Any, v: Value, name: str) -> None:
     t.raise_(AttributeError, f"{v.cls.__name__!r} object has no attribute {name!r}")
 
 
-def _get_attr(t: Any, v: Value, name: str) -> Value | None:
+def _get_attr(t: Tracer, v: Value, name: str) -> Value | None:
     if isinstance(v, Tensor):
         from ..torch_.tensors import tensor_attr
 
@@ -229,7 +241,7 @@ def _get_attr(t: Any, v: Value, name: str) -> Value | None:
     return _generic(t, v, name)
 
 
-def _generic(t: Any, v: Value, name: str) -> Value | None:
+def _generic(t: Tracer, v: Value, name: str) -> Value | None:
     cls = v.cls
     override = class_lookup(t, cls, "__getattribute__")
     if override is not None and isinstance(override[0], (types.FunctionType, Function)):
@@ -245,7 +257,7 @@ def _generic(t: Any, v: Value, name: str) -> Value | None:
     return found if found is not None else _fallback(t, v, name)
 
 
-def generic_get_attr(t: Any, v: Value, name: str) -> Value | None:
+def generic_get_attr(t: Tracer, v: Value, name: str) -> Value | None:
     """`object.__getattribute__`: None where it raises AttributeError."""
     cls = v.cls
     if name == "__class__":
@@ -262,7 +274,7 @@ def generic_get_attr(t: Any, v: Value, name: str) -> Value | None:
     return None
 
 
-def _data_descriptor(t: Any, v: Value, name: str, raw: Any, source: Source | None) -> Value | None:
+def _data_descriptor(t: Tracer, v: Value, name: str, raw: Any, source: Source | None) -> Value | None:
     if isinstance(raw, property):
         return bind_raw(t, raw, source, v, v.cls)
     if isinstance(raw, types.GetSetDescriptorType) and name == "__dict__" and isinstance(v, Object):
@@ -278,7 +290,7 @@ def _data_descriptor(t: Any, v: Value, name: str, raw: Any, source: Source | Non
     return bind_raw(t, raw, source, v, v.cls)
 
 
-def _slot(t: Any, v: Value, name: str, raw: Any) -> Value | None:
+def _slot(t: Tracer, v: Value, name: str, raw: Any) -> Value | None:
     """A slot, a C-level attribute or a field of a named tuple."""
     if isinstance(v, Sequence):
         fields = getattr(v.cls, "_fields", None) or [f for f in getattr(v.cls, "__match_args__", ())]
@@ -309,7 +321,7 @@ def _slot(t: Any, v: Value, name: str, raw: Any) -> Value | None:
     raise Break(f"attribute {name!r} of a {v.cls.__name__} is kept in C")
 
 
-def _fallback(t: Any, v: Value, name: str) -> Value | None:
+def _fallback(t: Tracer, v: Value, name: str) -> Value | None:
     """`__getattr__` of the class."""
     raw = class_lookup(t, v.cls, "__getattr__")
     if raw is None:
@@ -325,7 +337,7 @@ def _fallback(t: Any, v: Value, name: str) -> Value | None:
     return call(t, _wrap_raw(t, *raw), [v, Const(name)], {})
 
 
-def _module_attr(t: Any, v: Module, name: str) -> Value | None:
+def _module_attr(t: Tracer, v: Module, name: str) -> Value | None:
     if name == "__dict__":
         return v.namespace
     # Some modules fill their dict by getattr, in each process anew.
@@ -342,7 +354,7 @@ def _module_attr(t: Any, v: Module, name: str) -> Value | None:
     return t.wrap(obj, Attr(v.source, name))
 
 
-def _class_attr(t: Any, v: Class, name: str) -> Value | None:
+def _class_attr(t: Tracer, v: Class, name: str) -> Value | None:
     cls = v.obj
     if issubclass(cls, enum.Enum) and name in cls.__members__:
         return Const(cls.__members__[name])
@@ -364,7 +376,7 @@ def _class_attr(t: Any, v: Class, name: str) -> Value | None:
     return None
 
 
-def _type_slot(t: Any, v: Class, name: str) -> Value | None:
+def _type_slot(t: Tracer, v: Class, name: str) -> Value | None:
     cls = v.obj
     if name in ("__mro__", "__bases__"):
         return Sequence(tuple, [class_value(t, each) for each in getattr(cls, name)])
@@ -381,7 +393,7 @@ def _type_slot(t: Any, v: Class, name: str) -> Value | None:
     return t.wrap(obj, Attr(t.class_source(cls), name))
 
 
-def _super_attr(t: Any, v: Super, name: str) -> Value | None:
+def _super_attr(t: Tracer, v: Super, name: str) -> Value | None:
     receiver = v.self_value
     if isinstance(receiver, Class) and issubclass(receiver.obj, v.after):
         owner, instance = receiver.obj, None
@@ -395,12 +407,17 @@ def _super_attr(t: Any, v: Super, name: str) -> Value | None:
     if isinstance(raw[0], classmethod):
         function = _wrap_raw(t, raw[0].__func__, Attr(raw[1], "__func__") if raw[1] else None)
         return Method(function, class_value(t, owner))
-    if instance is None and isinstance(receiver, Class) and isinstance(raw[0], types.FunctionType) and issubclass(receiver.obj, type):
+    if (
+        instance is None
+        and isinstance(receiver, Class)
+        and isinstance(raw[0], types.FunctionType)
+        and issubclass(receiver.obj, type)
+    ):
         instance = receiver
     return bind_raw(t, *raw, instance, owner)
 
 
-def _function_attr(t: Any, v: Function, name: str) -> Value | None:
+def _function_attr(t: Tracer, v: Function, name: str) -> Value | None:
     if name in v.attrs:
         return v.attrs[name]
     if name in ("__name__", "__qualname__"):
@@ -436,7 +453,7 @@ def _function_attr(t: Any, v: Function, name: str) -> Value | None:
     return bind_raw(t, *raw, v, types.FunctionType) if raw is not None and isinstance(raw[0], C_CALLABLES) else None
 
 
-def _method_attr(t: Any, v: Method, name: str) -> Value | None:
+def _method_attr(t: Tracer, v: Method, name: str) -> Value | None:
     if name == "__func__":
         return v.function
     if name == "__self__":
@@ -446,7 +463,7 @@ def _method_attr(t: Any, v: Method, name: str) -> Value | None:
     return _get_attr(t, force(v.function), name)
 
 
-def _builtin_attr(t: Any, v: Builtin, name: str) -> Value | None:
+def _builtin_attr(t: Tracer, v: Builtin, name: str) -> Value | None:
     try:
         obj = getattr(v.obj, name)
     except AttributeError:
@@ -460,11 +477,13 @@ def _builtin_attr(t: Any, v: Builtin, name: str) -> Value | None:
     return t.durable(obj)
 
 
-def _const_attr(t: Any, v: Const, name: str) -> Value | None:
+def _const_attr(t: Tracer, v: Const, name: str) -> Value | None:
     raw = class_lookup(t, v.cls, name)
     if raw is None:
         return _fallback(t, v, name) if not isinstance(v.value, enum.Enum) else _enum_attr(t, v, name)
-    if isinstance(raw[0], types.FunctionType | staticmethod | classmethod | property) and not isinstance(raw[0], types.DynamicClassAttribute):
+    if isinstance(raw[0], types.FunctionType | staticmethod | classmethod | property) and not isinstance(
+        raw[0], types.DynamicClassAttribute
+    ):
         return bind_raw(t, *raw, v, v.cls)
     if isinstance(raw[0], C_CALLABLES):
         return bind_raw(t, *raw, v, v.cls)
@@ -474,7 +493,7 @@ def _const_attr(t: Any, v: Const, name: str) -> Value | None:
     return t.durable(obj)
 
 
-def _enum_attr(t: Any, v: Const, name: str) -> Value | None:
+def _enum_attr(t: Tracer, v: Const, name: str) -> Value | None:
     """An attribute in a member's own dict."""
     try:
         obj = getattr(v.value, name)
@@ -485,11 +504,13 @@ def _enum_attr(t: Any, v: Const, name: str) -> Value | None:
     return constant(obj)
 
 
-def _opaque_attr(t: Any, v: Opaque, name: str) -> Value | None:
+def _opaque_attr(t: Tracer, v: Opaque, name: str) -> Value | None:
     """Attributes of objects of unknown C classes: methods bind; data in C needs Python, unless it's a plain fact."""
     raw = class_lookup(t, v.cls, name)
     if raw is None:
-        raise Break(f"attribute {name!r} of a {v.cls.__qualname__} object", "The tracer doesn't know this kind of object.")
+        raise Break(
+            f"attribute {name!r} of a {v.cls.__qualname__} object", "The tracer doesn't know this kind of object."
+        )
     if isinstance(raw[0], types.GetSetDescriptorType | types.MemberDescriptorType):
         obj = getattr(v.obj, name)
         if v.source is None:
@@ -498,7 +519,7 @@ def _opaque_attr(t: Any, v: Opaque, name: str) -> Value | None:
     return bind_raw(t, *raw, v, v.cls)
 
 
-def has_attr(t: Any, v: Value, name: str) -> bool:
+def has_attr(t: Tracer, v: Value, name: str) -> bool:
     """Whether `getattr(v, name)` finds something."""
     try:
         return _get_attr(t, force(v), name) is not None
@@ -508,17 +529,17 @@ def has_attr(t: Any, v: Value, name: str) -> bool:
         raise
 
 
-def set_attr(t: Any, v: Value, name: str, value: Value) -> None:
+def set_attr(t: Tracer, v: Value, name: str, value: Value) -> None:
     """`v.name = value`."""
     _store_attr(t, force(v), name, value)
 
 
-def del_attr(t: Any, v: Value, name: str) -> None:
+def del_attr(t: Tracer, v: Value, name: str) -> None:
     """`del v.name`."""
     _store_attr(t, force(v), name, None)
 
 
-def _store_attr(t: Any, v: Value, name: str, value: Value | None) -> None:
+def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
     from .calls import call
 
     if isinstance(v, Tensor):
@@ -559,7 +580,7 @@ def _store_attr(t: Any, v: Value, name: str, value: Value | None) -> None:
     generic_set_attr(t, v, name, value)
 
 
-def generic_set_attr(t: Any, v: Value, name: str, value: Value | None) -> None:
+def generic_set_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
     """`object.__setattr__` (or `__delattr__`, with value None)."""
     from .calls import call
 
@@ -574,13 +595,20 @@ def generic_set_attr(t: Any, v: Value, name: str, value: Value | None) -> None:
             if function is None:
                 what = "deleter" if value is None else "setter"
                 t.raise_(AttributeError, f"property {name!r} of {v.cls.__name__!r} object has no {what}")
-            call(t, _wrap_raw(t, function, Attr(source, part) if source else None), [v] if value is None else [v, value], {})
+            call(
+                t,
+                _wrap_raw(t, function, Attr(source, part) if source else None),
+                [v] if value is None else [v, value],
+                {},
+            )
             return
         if name == "__class__" or name == "__dict__":
             raise Break(f"setting {name}")
         hook = class_lookup(t, type(descriptor), "__delete__" if value is None else "__set__")
         if hook is not None and isinstance(hook[0], types.FunctionType):
-            call(t, _wrap_raw(t, *hook), [_wrap_raw(t, *raw), v] if value is None else [_wrap_raw(t, *raw), v, value], {})
+            call(
+                t, _wrap_raw(t, *hook), [_wrap_raw(t, *raw), v] if value is None else [_wrap_raw(t, *raw), v, value], {}
+            )
             return
         if not isinstance(descriptor, types.MemberDescriptorType) and not issubclass(v.cls, BaseException):
             raise Break(f"setting attribute {name!r} through a {type(descriptor).__name__}")

@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -34,16 +34,19 @@ from ..values import (
 from .attributes import _wrap_raw, class_lookup, get_attr
 from .constants import as_constant, as_python, constant, is_constant
 
+if TYPE_CHECKING:
+    from ..tracer import Tracer
+
 Args = list[Value]
 Kwargs = dict[str, Value]
 
 
-def call_method(t: Any, v: Value, name: str, *args: Value) -> Value:
+def call_method(t: Tracer, v: Value, name: str, *args: Value) -> Value:
     """`v.name(*args)`."""
     return call(t, get_attr(t, v, name), list(args), {})
 
 
-def special_method(t: Any, v: Value, name: str) -> Value | None:
+def special_method(t: Tracer, v: Value, name: str) -> Value | None:
     """The special method `name`, looked up on the class as the data model says, bound; None if absent."""
     from .attributes import bind_raw
 
@@ -52,7 +55,7 @@ def special_method(t: Any, v: Value, name: str) -> Value | None:
     return None if raw is None or raw[0] is None else bind_raw(t, *raw, v, v.cls)
 
 
-def call(t: Any, f: Value, args: Args, kwargs: Kwargs) -> Value:
+def call(t: Tracer, f: Value, args: Args, kwargs: Kwargs) -> Value:
     """`f(*args, **kwargs)`."""
     f = force(f)
     if isinstance(f, Function):
@@ -98,7 +101,7 @@ def _name(obj: Any) -> str:
     return f"{module}.{getattr(obj, '__qualname__', None) or getattr(obj, '__name__', type(obj).__qualname__)}"
 
 
-def _handle(t: Any, handler: Callable[..., Any], args: Args, kwargs: Kwargs) -> Value:
+def _handle(t: Tracer, handler: Callable[..., Any], args: Args, kwargs: Kwargs) -> Value:
     """Call a handler; arguments that don't fit it are left to Python."""
     try:
         return handler(t, *args, **kwargs)
@@ -108,7 +111,7 @@ def _handle(t: Any, handler: Callable[..., Any], args: Args, kwargs: Kwargs) -> 
         raise
 
 
-def _call_builtin(t: Any, f: Builtin, args: Args, kwargs: Kwargs) -> Value:
+def _call_builtin(t: Tracer, f: Builtin, args: Args, kwargs: Kwargs) -> Value:
     key = _key(f.obj)
     if key is not None and key in HANDLERS:
         return _handle(t, HANDLERS[key], args, kwargs)
@@ -137,7 +140,7 @@ def _call_builtin(t: Any, f: Builtin, args: Args, kwargs: Kwargs) -> Value:
     raise Break(f"call of {_name(f.obj)}, which is written in C", "It runs natively between two graphs.")
 
 
-def _on_payload(t: Any, f: Builtin, args: Args, kwargs: Kwargs) -> Value | None:
+def _on_payload(t: Tracer, f: Builtin, args: Args, kwargs: Kwargs) -> Value | None:
     """A builtin's method called on an instance of its subclass: it acts on the payload."""
     if not args:
         return None
@@ -152,7 +155,7 @@ def _on_payload(t: Any, f: Builtin, args: Args, kwargs: Kwargs) -> Value | None:
     return None
 
 
-def fold(t: Any, fn: Any, args: Args, kwargs: Kwargs) -> Value | None:
+def fold(t: Tracer, fn: Any, args: Args, kwargs: Kwargs) -> Value | None:
     """Compute a C function of constants; None where an argument isn't known. Its exceptions are the program's."""
     try:
         native = [as_python(each) for each in args]
@@ -166,7 +169,7 @@ def fold(t: Any, fn: Any, args: Args, kwargs: Kwargs) -> Value | None:
     return constant(result)
 
 
-def call_function(t: Any, f: Function, args: Args, kwargs: Kwargs) -> Value:
+def call_function(t: Tracer, f: Function, args: Args, kwargs: Kwargs) -> Value:
     """Call a Python function: a handler or graph operation where it's known, else inline it."""
     by_call, t.frame.calling = t.frame.calling, False
     if f.obj is not None:
@@ -190,7 +193,7 @@ def call_function(t: Any, f: Function, args: Args, kwargs: Kwargs) -> Value:
     return t.inline(f, bind_arguments(t, f, args, kwargs), by_call)
 
 
-def bind_arguments(t: Any, f: Function, args: Args, kwargs: Kwargs) -> dict[str, Value]:
+def bind_arguments(t: Tracer, f: Function, args: Args, kwargs: Kwargs) -> dict[str, Value]:
     """The callee's parameters by name, as the language reference 6.3.4 says; TypeErrors as CPython words them."""
     code = f.code
     n, posonly, kwonly = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
@@ -204,7 +207,11 @@ def bind_arguments(t: Any, f: Function, args: Args, kwargs: Kwargs) -> dict[str,
     elif extra:
         given = f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
         low = n - len(f.defaults)
-        takes = f"from {low} to {n} positional arguments" if f.defaults else f"{n} positional argument{'' if n == 1 else 's'}"
+        takes = (
+            f"from {low} to {n} positional arguments"
+            if f.defaults
+            else f"{n} positional argument{'' if n == 1 else 's'}"
+        )
         t.raise_(TypeError, f"{f.qualname}() takes {takes} but {given}")
     rest: dict[str, Value] = {}
     keywords = set(names[posonly:n]) | set(names[n : n + kwonly])
@@ -240,14 +247,18 @@ def bind_arguments(t: Any, f: Function, args: Args, kwargs: Kwargs) -> dict[str,
     return bound
 
 
-def _missing(t: Any, f: Function, names: list[str], kind: str) -> None:
+def _missing(t: Tracer, f: Function, names: list[str], kind: str) -> None:
     quoted = [repr(name) for name in names]
-    listed = quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + (", and " if len(quoted) > 2 else " and ") + quoted[-1]
+    listed = (
+        quoted[0]
+        if len(quoted) == 1
+        else ", ".join(quoted[:-1]) + (", and " if len(quoted) > 2 else " and ") + quoted[-1]
+    )
     plural = "" if len(names) == 1 else "s"
     t.raise_(TypeError, f"{f.qualname}() missing {len(names)} required {kind} argument{plural}: {listed}")
 
 
-def _call_class(t: Any, f: Class, args: Args, kwargs: Kwargs) -> Value:
+def _call_class(t: Tracer, f: Class, args: Args, kwargs: Kwargs) -> Value:
     """`type.__call__`: `__new__`, then `__init__`; a metaclass's `__call__` before both."""
     cls = f.obj
     key = _key(cls)
@@ -270,7 +281,7 @@ def _call_class(t: Any, f: Class, args: Args, kwargs: Kwargs) -> Value:
     return instantiate(t, f, args, kwargs)
 
 
-def instantiate(t: Any, f: Class, args: Args, kwargs: Kwargs) -> Value:
+def instantiate(t: Tracer, f: Class, args: Args, kwargs: Kwargs) -> Value:
     """`__new__` and `__init__` of an ordinary class."""
     cls = f.obj
     new = class_lookup(t, cls, "__new__")
@@ -298,7 +309,7 @@ def instantiate(t: Any, f: Class, args: Args, kwargs: Kwargs) -> Value:
     return instance
 
 
-def new_instance(t: Any, cls: type, args: Args, kwargs: Kwargs) -> Value:
+def new_instance(t: Tracer, cls: type, args: Args, kwargs: Kwargs) -> Value:
     """`cls.__new__(cls, ...)` where that is a builtin's."""
     if issubclass(cls, BaseException):
         return Object(cls, payload=Sequence(tuple, list(args)))
@@ -341,7 +352,7 @@ def _made_by_object(cls: type) -> bool:
     )
 
 
-def _init_payload(t: Any, instance: Object, args: Args, kwargs: Kwargs) -> None:
+def _init_payload(t: Tracer, instance: Object, args: Args, kwargs: Kwargs) -> None:
     """`dict.__init__`, `list.__init__`, `set.__init__` on the payload of a new instance."""
     inner = force(instance.payload)  # type: ignore[arg-type]
     if isinstance(inner, Mapping) and (args or kwargs):
@@ -352,7 +363,7 @@ def _init_payload(t: Any, instance: Object, args: Args, kwargs: Kwargs) -> None:
         call(t, get_attr(t, inner, "update"), args, {})
 
 
-def build_slice(t: Any, parts: list[Value]) -> Value:
+def build_slice(t: Tracer, parts: list[Value]) -> Value:
     """`slice(*parts)`: a constant where its parts are, else an Object with start, stop, step."""
     if all(is_constant(each) for each in parts):
         return Const(slice(*[as_constant(each) for each in parts]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -38,10 +38,13 @@ from .attributes import instance_lookup
 from .calls import call, special_method
 from .constants import as_constant, constant
 
+if TYPE_CHECKING:
+    from ..tracer import Tracer
+
 _UNHASHABLE = (list, dict, set, collections.OrderedDict, collections.defaultdict, collections.deque)
 
 
-def native_key(t: Any, v: Value) -> Any:
+def native_key(t: Tracer, v: Value) -> Any:
     """A hashable Python object that is equal to another's exactly where the values' objects are equal as dict keys."""
     v = force(v)
     if isinstance(v, Const):
@@ -61,7 +64,11 @@ def native_key(t: Any, v: Value) -> Any:
     if isinstance(v, Object):
         if v.payload is not None and isinstance(v.payload, Const) and v.cls.__hash__ is type(v.payload.value).__hash__:
             return v.payload.value
-        if v.cls.__hash__ is object.__hash__ and v.cls.__eq__ is object.__eq__ or v.cls.__hash__ is torch.nn.Module.__hash__:
+        if (
+            (v.cls.__hash__ is object.__hash__
+            and v.cls.__eq__ is object.__eq__)
+            or v.cls.__hash__ is torch.nn.Module.__hash__
+        ):
             return v.obj if v.obj is not None else Identity(v)
         raise Break(f"a {v.cls.__qualname__} with its own __hash__ as a key")
     if isinstance(v, Opaque):
@@ -86,14 +93,17 @@ def _item_source(m: Mapping, key: Any) -> Any:
     return (Item if type(m.obj) in (dict, collections.OrderedDict) else RawItem)(m.source, key)
 
 
-def load_entries(t: Any, m: Mapping) -> dict[Any, tuple[Value, Value]]:
+def load_entries(t: Tracer, m: Mapping) -> dict[Any, tuple[Value, Value]]:
     """All entries of a dict, in order; of one from outside they are read and their keys guarded."""
     if m.entries is None:
         entries: dict[Any, tuple[Value, Value]] = {}
         for i, (key, value) in enumerate(m.obj.items()):
             if _is_constant_key(key):
                 source = _item_source(m, key)
-                entries[key] = (Const(key) if not isinstance(key, tuple) else constant(key), m.peeked.get(key) or t.wrap(value, source))
+                entries[key] = (
+                    Const(key) if not isinstance(key, tuple) else constant(key),
+                    m.peeked.get(key) or t.wrap(value, source),
+                )
             else:
                 key_value = t.wrap(key, Key(m.source, i))
                 native = native_key(t, key_value)
@@ -106,7 +116,7 @@ def load_entries(t: Any, m: Mapping) -> dict[Any, tuple[Value, Value]]:
     return m.entries
 
 
-def lookup(t: Any, m: Mapping, key: Value) -> Value | None:
+def lookup(t: Tracer, m: Mapping, key: Value) -> Value | None:
     """The value under one key, None if absent; a single guard where the dict comes from outside."""
     native = native_key(t, key)
     if m.entries is None:
@@ -126,7 +136,7 @@ def lookup(t: Any, m: Mapping, key: Value) -> Value | None:
     return None if entry is None else entry[1]
 
 
-def store_entry(t: Any, m: Mapping, key: Value, value: Value | None) -> None:
+def store_entry(t: Tracer, m: Mapping, key: Value, value: Value | None) -> None:
     """Set (or, with None, delete) one entry."""
     entries = load_entries(t, m)
     native = native_key(t, key)
@@ -143,7 +153,7 @@ def payload(v: Value) -> Value:
     return force(v.payload) if isinstance(v, Object) and isinstance(v.payload, Value) else v
 
 
-def length(t: Any, v: Value) -> int:
+def length(t: Tracer, v: Value) -> int:
     """`len(v)`."""
     v = force(v)
     if isinstance(v, (Sequence, SetValue)):
@@ -176,7 +186,7 @@ def as_constant_or_break(v: Value, what: str) -> Any:
         raise Break(f"{what} is not known while tracing") from None
 
 
-def get_item(t: Any, v: Value, key: Value) -> Value:
+def get_item(t: Tracer, v: Value, key: Value) -> Value:
     """`v[key]`."""
     v = force(v)
     if isinstance(v, Tensor):
@@ -211,7 +221,7 @@ def get_item(t: Any, v: Value, key: Value) -> Value:
     return call(t, method, [key], {})
 
 
-def _class_item(t: Any, v: Class, key: Value) -> Value:
+def _class_item(t: Tracer, v: Class, key: Value) -> Value:
     meta = special_method(t, v, "__getitem__")
     if meta is not None and not issubclass(v.obj, enum.Enum):
         return call(t, meta, [key], {})
@@ -226,7 +236,7 @@ def _class_item(t: Any, v: Class, key: Value) -> Value:
         raise Break("subscript of a class") from None
 
 
-def _index(t: Any, v: Value, what: str) -> Any:
+def _index(t: Tracer, v: Value, what: str) -> Any:
     v = force(v)
     if isinstance(v, Scalar):
         return int(v.sym)
@@ -241,7 +251,7 @@ def _index(t: Any, v: Value, what: str) -> Any:
     return as_constant_or_break(v, what)
 
 
-def _sequence_item(t: Any, v: Sequence, key: Value) -> Value:
+def _sequence_item(t: Tracer, v: Sequence, key: Value) -> Value:
     index = _index(t, key, "the index of a list or tuple")
     if isinstance(index, slice):
         cls = list if v.cls is list else torch.Size if v.cls is torch.Size else tuple
@@ -256,7 +266,7 @@ def _sequence_item(t: Any, v: Sequence, key: Value) -> Value:
         t.raise_(IndexError, f"{'list' if v.cls is list else 'tuple'} index out of range")
 
 
-def _mapping_item(t: Any, v: Mapping, key: Value) -> Value:
+def _mapping_item(t: Tracer, v: Mapping, key: Value) -> Value:
     found = lookup(t, v, key)
     if found is not None:
         return found
@@ -269,12 +279,12 @@ def _mapping_item(t: Any, v: Mapping, key: Value) -> Value:
     raise_key_error(t, key)
 
 
-def raise_key_error(t: Any, key: Value) -> Any:
+def raise_key_error(t: Tracer, key: Value) -> Any:
     """KeyError with the key itself as its argument."""
     t.raise_(KeyError, key)
 
 
-def set_item(t: Any, v: Value, key: Value, value: Value) -> None:
+def set_item(t: Tracer, v: Value, key: Value, value: Value) -> None:
     """`v[key] = value`."""
     v = force(v)
     if isinstance(v, Tensor):
@@ -313,7 +323,7 @@ def set_item(t: Any, v: Value, key: Value, value: Value) -> None:
         call(t, method, [key, value], {})
 
 
-def del_item(t: Any, v: Value, key: Value) -> None:
+def del_item(t: Tracer, v: Value, key: Value) -> None:
     """`del v[key]`."""
     v = force(v)
     if isinstance(v, Sequence) and issubclass(v.cls, (list, collections.deque)):
@@ -342,7 +352,7 @@ def del_item(t: Any, v: Value, key: Value) -> None:
         call(t, method, [key], {})
 
 
-def contains(t: Any, container: Value, x: Value) -> Value:
+def contains(t: Tracer, container: Value, x: Value) -> Value:
     """`x in container`."""
     from .operators import equal_or_same, truth
 

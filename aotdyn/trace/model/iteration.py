@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..control import Break, Raised
 from ..values import (
@@ -26,6 +26,9 @@ from ..values import (
 from .attributes import class_lookup
 from .calls import call, special_method
 from .containers import get_item, load_entries
+
+if TYPE_CHECKING:
+    from ..tracer import Tracer
 
 
 class OldProtocolIterator(Iterator):
@@ -53,10 +56,12 @@ class OldProtocolIterator(Iterator):
         return item
 
     def rebuild(self, e: Any) -> int:
-        return e.helper("sequence_iterator_at", e.value(self.target or Const(())), e.const(self.index if self.target else None))
+        return e.helper(
+            "sequence_iterator_at", e.value(self.target or Const(())), e.const(self.index if self.target else None)
+        )
 
 
-def iterate(t: Any, v: Value) -> Value:
+def iterate(t: Tracer, v: Value) -> Value:
     """`iter(v)`."""
     v = force(v)
     if isinstance(v, (Iterator, Generator)):
@@ -98,7 +103,7 @@ def iterate(t: Any, v: Value) -> Value:
     t.raise_(TypeError, f"{v.cls.__name__!r} object is not iterable")
 
 
-def advance(t: Any, it: Value) -> Value | None:
+def advance(t: Tracer, it: Value) -> Value | None:
     """`next(it)`; None at the end."""
     it = force(it)
     if isinstance(it, Iterator):
@@ -109,7 +114,10 @@ def advance(t: Any, it: Value) -> Value | None:
         kind, value = resume_generator(t, it, Const(None))
         return value if kind == "yield" else None
     if isinstance(it, Opaque):
-        raise Break(f"the next item of a {it.cls.__qualname__} from outside", "The loop was entered before the frame was compiled.")
+        raise Break(
+            f"the next item of a {it.cls.__qualname__} from outside",
+            "The loop was entered before the frame was compiled.",
+        )
     method = special_method(t, it, "__next__")
     if method is None:
         t.raise_(TypeError, f"{it.cls.__name__!r} object is not an iterator")
@@ -121,12 +129,16 @@ def advance(t: Any, it: Value) -> Value | None:
         raise
 
 
-def unpack(t: Any, v: Value) -> list[Value]:
+def unpack(t: Tracer, v: Value) -> list[Value]:
     """All items of an iterable, in a new list."""
     v = force(v)
     if isinstance(v, Sequence):
         return list(v.items)
-    if isinstance(v, Object) and isinstance(v.payload, Sequence) and class_lookup(t, v.cls, "__iter__")[0] in (list.__iter__, tuple.__iter__):  # type: ignore[index]
+    if (
+        isinstance(v, Object)
+        and isinstance(v.payload, Sequence)
+        and class_lookup(t, v.cls, "__iter__")[0] in (list.__iter__, tuple.__iter__)
+    ):  # type: ignore[index]
         return list(v.payload.items)
     iterator = iterate(t, v)
     items: list[Value] = []

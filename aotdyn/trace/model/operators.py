@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import operator
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -35,6 +35,9 @@ from .calls import _name, call, fold, special_method
 from .constants import as_constant, as_python, constant
 from .containers import length, load_entries
 
+if TYPE_CHECKING:
+    from ..tracer import Tracer
+
 BINARY = {
     "+": ("add", operator.add), "-": ("sub", operator.sub), "*": ("mul", operator.mul), "/": ("truediv", operator.truediv),
     "//": ("floordiv", operator.floordiv), "%": ("mod", operator.mod), "**": ("pow", operator.pow), "@": ("matmul", operator.matmul),
@@ -49,13 +52,13 @@ UNARY = {"-": ("neg", operator.neg), "+": ("pos", operator.pos), "~": ("invert",
 NOT_IMPLEMENTED = Const(NotImplemented)
 
 
-def _fold(t: Any, fn: Any, *args: Value) -> Value | None:
+def _fold(t: Tracer, fn: Any, *args: Value) -> Value | None:
     if all(isinstance(each, (Const, Class)) for each in args):
         return fold(t, fn, list(args), {})
     return None
 
 
-def binary(t: Any, symbol: str, a: Value, b: Value) -> Value:
+def binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol b`."""
     a, b = force(a), force(b)
     name, fn = BINARY[symbol]
@@ -80,7 +83,7 @@ def binary(t: Any, symbol: str, a: Value, b: Value) -> Value:
     return _dispatch_binary(t, symbol, f"__{name}__", f"__r{name}__", a, b)
 
 
-def _builtin_binary(t: Any, symbol: str, a: Value, b: Value) -> Value | None:
+def _builtin_binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
     """Concatenation and repetition of lists and tuples, set and dict operators, `%` formatting."""
     from .iteration import unpack
 
@@ -89,13 +92,20 @@ def _builtin_binary(t: Any, symbol: str, a: Value, b: Value) -> Value | None:
         left, right = _base(a.cls), _base(b.cls)
         if left is right:
             both_size = a.cls is torch.Size and b.cls is torch.Size
-            return Sequence(torch.Size if both_size or (a.cls is torch.Size and left is tuple) else kinds[left], a.items + b.items)
+            return Sequence(
+                torch.Size if both_size or (a.cls is torch.Size and left is tuple) else kinds[left], a.items + b.items
+            )
     if symbol == "*":
         sequence, count = (a, b) if isinstance(a, Sequence) else (b, a)
         if isinstance(sequence, Sequence) and isinstance(count, Const) and isinstance(count.value, int):
             return Sequence(_base(sequence.cls), sequence.items * count.value)
     if isinstance(a, SetValue) and isinstance(b, SetValue) and symbol in ("&", "|", "-", "^"):
-        keys = {"&": a.items.keys() & b.items.keys(), "|": a.items.keys() | b.items.keys(), "-": a.items.keys() - b.items.keys(), "^": a.items.keys() ^ b.items.keys()}[symbol]
+        keys = {
+            "&": a.items.keys() & b.items.keys(),
+            "|": a.items.keys() | b.items.keys(),
+            "-": a.items.keys() - b.items.keys(),
+            "^": a.items.keys() ^ b.items.keys(),
+        }[symbol]
         both = {**b.items, **a.items}
         return SetValue(a.cls, {key: each for key, each in both.items() if key in keys})
     if isinstance(a, Mapping) and isinstance(b, Mapping) and symbol == "|":
@@ -115,7 +125,7 @@ def _base(cls: type) -> type:
     return list if issubclass(cls, list) else tuple if issubclass(cls, tuple) else cls
 
 
-def _dispatch_binary(t: Any, symbol: str, name: str, reflected: str, a: Value, b: Value) -> Value:
+def _dispatch_binary(t: Tracer, symbol: str, name: str, reflected: str, a: Value, b: Value) -> Value:
     """Language reference 3.3.8: the right operand's reflected method goes first if its class is a proper subclass that overrides it."""
     left, right = class_lookup(t, a.cls, name), class_lookup(t, b.cls, reflected)
     order = [(a, name, b), (b, reflected, a)]
@@ -135,17 +145,21 @@ def _dispatch_binary(t: Any, symbol: str, name: str, reflected: str, a: Value, b
     t.raise_(TypeError, f"unsupported operand type(s) for {symbol}: {a.cls.__name__!r} and {b.cls.__name__!r}")
 
 
-def _call_operator(t: Any, method: Value | None, other: Value) -> Value | None:
+def _call_operator(t: Tracer, method: Value | None, other: Value) -> Value | None:
     """Call a special method; None where it answers NotImplemented."""
     if method is None:
         return None
-    if isinstance(method, Method) and isinstance(force(method.function), Builtin) and isinstance(method.self_value, (Const, Class, Module, Function)):
+    if (
+        isinstance(method, Method)
+        and isinstance(force(method.function), Builtin)
+        and isinstance(method.self_value, (Const, Class, Module, Function))
+    ):
         return None
     result = force(call(t, method, [other], {}))
     return None if isinstance(result, Const) and result.value is NotImplemented else result
 
 
-def inplace(t: Any, symbol: str, a: Value, b: Value) -> Value:
+def inplace(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol= b`, the new value of `a`."""
     from .iteration import unpack
 
@@ -186,7 +200,7 @@ def inplace(t: Any, symbol: str, a: Value, b: Value) -> Value:
     return binary(t, symbol, a, b)
 
 
-def unary(t: Any, symbol: str, a: Value) -> Value:
+def unary(t: Tracer, symbol: str, a: Value) -> Value:
     """`-a`, `+a` or `~a`."""
     a = force(a)
     name, fn = UNARY[symbol]
@@ -203,7 +217,7 @@ def unary(t: Any, symbol: str, a: Value) -> Value:
     return call(t, method, [], {})
 
 
-def compare(t: Any, symbol: str, a: Value, b: Value) -> Value:
+def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol b` for a rich comparison."""
     a, b = force(a), force(b)
     name, fn, reflected = COMPARE[symbol]
@@ -230,9 +244,15 @@ def compare(t: Any, symbol: str, a: Value, b: Value) -> Value:
     for receiver, method_name, other in order:
         raw = class_lookup(t, receiver.cls, method_name)
         if raw is None or not isinstance(raw[0], (types.FunctionType, Function)):
-            if raw is not None and raw[0] is not getattr(object, method_name, None) and isinstance(receiver, (Object, Opaque)):
+            if (
+                raw is not None
+                and raw[0] is not getattr(object, method_name, None)
+                and isinstance(receiver, (Object, Opaque))
+            ):
                 if isinstance(receiver, Object) and isinstance(receiver.payload, Value):
-                    other_payload = other.payload if isinstance(other, Object) and isinstance(other.payload, Value) else other
+                    other_payload = (
+                        other.payload if isinstance(other, Object) and isinstance(other.payload, Value) else other
+                    )
                     return compare(t, symbol, receiver.payload, other_payload)
                 raise Break(f"comparison of {receiver.cls.__qualname__} objects in C")
             continue
@@ -253,7 +273,7 @@ def compare(t: Any, symbol: str, a: Value, b: Value) -> Value:
     t.raise_(TypeError, f"{symbol!r} not supported between instances of {a.cls.__name__!r} and {b.cls.__name__!r}")
 
 
-def _builtin_compare(t: Any, symbol: str, a: Value, b: Value) -> bool | None:
+def _builtin_compare(t: Tracer, symbol: str, a: Value, b: Value) -> bool | None:
     from ..builtins.views import DictView, as_set
 
     a, b = (as_set(t, each) if isinstance(each, DictView) and each.kind != "values" else each for each in (a, b))
@@ -276,7 +296,7 @@ def _builtin_compare(t: Any, symbol: str, a: Value, b: Value) -> bool | None:
     return None
 
 
-def _compare_sequences(t: Any, symbol: str, a: list[Value], b: list[Value]) -> bool:
+def _compare_sequences(t: Tracer, symbol: str, a: list[Value], b: list[Value]) -> bool:
     for x, y in zip(a, b):
         if not equal_or_same(t, x, y):
             if symbol in ("==", "!="):
@@ -285,7 +305,7 @@ def _compare_sequences(t: Any, symbol: str, a: list[Value], b: list[Value]) -> b
     return bool(COMPARE[symbol][1](len(a), len(b)))
 
 
-def equal_or_same(t: Any, a: Value, b: Value) -> bool:
+def equal_or_same(t: Tracer, a: Value, b: Value) -> bool:
     """`a is b or a == b`, as containers compare."""
     if force(a) is force(b):
         return True
@@ -295,7 +315,7 @@ def equal_or_same(t: Any, a: Value, b: Value) -> bool:
     return truth(t, compare(t, "==", a, b))
 
 
-def is_same(t: Any, a: Value, b: Value) -> bool:
+def is_same(t: Tracer, a: Value, b: Value) -> bool:
     """`a is b`."""
     a, b = force(a), force(b)
     if a is b:
@@ -323,7 +343,7 @@ def is_same(t: Any, a: Value, b: Value) -> bool:
     return False
 
 
-def truth(t: Any, v: Value) -> bool:
+def truth(t: Tracer, v: Value) -> bool:
     """`bool(v)`; a tensor's truth isn't known while tracing."""
     v = force(v)
     if isinstance(v, Const):
@@ -346,7 +366,7 @@ def truth(t: Any, v: Value) -> bool:
     return True
 
 
-def is_subclass(t: Any, cls: type, target: Value) -> bool:
+def is_subclass(t: Tracer, cls: type, target: Value) -> bool:
     """`issubclass(cls, target)` for a class, a tuple of classes, or a union."""
     target = force(target)
     if isinstance(target, Sequence):
@@ -365,7 +385,7 @@ def is_subclass(t: Any, cls: type, target: Value) -> bool:
     raise Break("issubclass with a class that isn't known")
 
 
-def is_instance(t: Any, v: Value, target: Value) -> bool:
+def is_instance(t: Tracer, v: Value, target: Value) -> bool:
     """`isinstance(v, target)`; classes with a Python `__instancecheck__` have it called."""
     target = force(target)
     if isinstance(target, Sequence):
@@ -395,7 +415,7 @@ def _plain_check(cls: type) -> bool:
     return type(cls).__module__ in ("abc", "typing", "enum", "torch.nn.parameter", "torch", "torch._C", "torch.storage")
 
 
-def format_value(t: Any, v: Value, spec: str = "") -> Value:
+def format_value(t: Tracer, v: Value, spec: str = "") -> Value:
     """`format(v, spec)`."""
     v = force(v)
     if isinstance(v, (Const, Sequence)):
@@ -411,9 +431,14 @@ def format_value(t: Any, v: Value, spec: str = "") -> Value:
             raw = class_lookup(t, v.cls, name)
             if raw is not None and isinstance(raw[0], types.FunctionType) and (name == "__format__" or not spec):
                 return call(t, special_method(t, v, name), args, {})  # type: ignore[arg-type]
-        if issubclass(v.cls, BaseException) and not spec and isinstance(v.payload, Sequence) and len(v.payload.items) == 1:
+        if (
+            issubclass(v.cls, BaseException)
+            and not spec
+            and isinstance(v.payload, Sequence)
+            and len(v.payload.items) == 1
+        ):
             return format_value(t, v.payload.items[0])
     raise Break(f"formatting of a {v.cls.__qualname__}")
 
 
-__all__ = ["as_constant", "binary", "compare", "constant", "equal_or_same", "format_value", "inplace", "is_instance", "is_same", "is_subclass", "truth", "unary", "_name"]  # fmt: skip
+__all__ = ["_name", "as_constant", "binary", "compare", "constant", "equal_or_same", "format_value", "inplace", "is_instance", "is_same", "is_subclass", "truth", "unary"]  # fmt: skip
