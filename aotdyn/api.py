@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from aotdyn import config, errors
 from aotdyn.runtime.extent import Extent
@@ -144,7 +144,7 @@ def _callable(model: Any, extent: Extent) -> Callable[..., Any]:
     spec = msgspec.structs.replace(
         spec, module=getattr(kind, "__module__", None) or "builtins", qualname=f"{kind.__qualname__}"
     )
-    made = stubbed(call, call.__code__, spec, extent)
+    made = stubbed(cast(types.FunctionType, call), call.__code__, spec, extent)
     try:
         functools.update_wrapper(made, model)
     except AttributeError:

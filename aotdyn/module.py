@@ -18,7 +18,7 @@ def optimized(model: torch.nn.Module, extent: Extent) -> torch.nn.Module:
     if isinstance(model, torch.jit.ScriptModule):
         return model
     cls = _class(type(model))
-    made = object.__new__(cls)
+    made: torch.nn.Module = object.__new__(cls)
     object.__setattr__(made, "__dict__", model.__dict__)
     cls._orig_mod.__set__(made, model)  # type: ignore[attr-defined]
     cls._aotdyn_extent.__set__(made, extent)  # type: ignore[attr-defined]

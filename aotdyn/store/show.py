@@ -6,7 +6,6 @@ aotdyn that fails, costs its own section and no other.
 
 from __future__ import annotations
 
-import ast
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -80,7 +79,7 @@ def program(one: Variant) -> list[str]:
     """Prologue and epilogue as the Python that runs."""
     from aotdyn.rewrite.lower import lower
 
-    return ast.unparse(lower(one).tree).splitlines()
+    return lower(one, one.spec.qualname.rpartition(".")[2].strip("<>"), "", 1).text().splitlines()
 
 
 def graph(environment: Environment, key: str) -> list[str]:

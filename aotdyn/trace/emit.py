@@ -239,8 +239,10 @@ class Emitter:
                 self.import_("builtins", "slice"), self._many(v.attrs[name] for name in ("start", "stop", "step"))
             )
         if cls is functools.partial:
-            args = [v.attrs["func"], *force(v.attrs["args"]).items]  # type: ignore[arg-type,union-attr]
-            named = force(v.attrs["keywords"]).entries  # type: ignore[arg-type,union-attr]
+            given, keywords = force(v.attrs["args"]), force(v.attrs["keywords"])  # type: ignore[arg-type]
+            assert isinstance(given, Sequence)
+            assert isinstance(keywords, Mapping)
+            args, named = [v.attrs["func"], *given.items], keywords.entries or {}
             return self.call(
                 self.import_("functools", "partial"),
                 self._many(args),

@@ -101,6 +101,7 @@ def _live(t: Any, e: Emitter, frame: Any, inner: bool) -> tuple[tuple[str, ...],
         elif isinstance(value, SavedException):
             above.pop(0)
             handled = above[0].value if above else t.handled
+            assert handled is not None
             if frame.stack[slot + 1 : slot + 2] == [handled]:
                 letters.append("e")
             else:
@@ -193,10 +194,7 @@ def _variant(
         for fact in globalstate.ALWAYS:
             t.guard_global(fact)
     _tell_apart(t)
-    guards: list[GuardData] = []
-    for kind, source, expected in list(t.guards.values()):
-        guards.append(_guard(t, table, kind, source, expected))
-    guards = [each for each in guards if each is not None]
+    guards = [_guard(t, table, kind, source, expected) for kind, source, expected in list(t.guards.values())]
     if t.global_facts:
         guards.append(GuardData(-1, "GLOBAL", t.state.initial(t.global_facts)))
     variant = Variant(
@@ -230,7 +228,7 @@ def _tell_apart(t: Any) -> None:
                 t.guard("DISTINCT", value.source, other.source)
 
 
-def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expected: Any) -> GuardData | None:
+def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expected: Any) -> GuardData:
     row = -1 if source is None else table.add(source)
     if kind == "TYPE":
         data: Any = tensors.class_path(expected)
@@ -250,6 +248,8 @@ def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expecte
             value = t.local(expected, repr(expected)[:80])
             return GuardData(row, "SAME", table.add(value.source))
         data = list(path)
+    elif kind == "ORDER":
+        data = [[constants.encode(key) for key in keys] for keys in expected]
     elif kind in ("SAME", "DISTINCT"):
         data = table.add(expected)
     else:

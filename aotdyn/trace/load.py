@@ -179,6 +179,11 @@ def _cell(t: Any, obj: types.CellType, source: Source) -> Value:
     return t.cell(obj, source)
 
 
+def _memoised(t: Any, obj: Any, source: Source) -> Value:
+    t.guard("TYPE", source, functools._lru_cache_wrapper)
+    return Opaque(obj, source)
+
+
 def _partial(t: Any, obj: functools.partial, source: Source) -> Value:
     from .builtins.partials import load_partial
 
@@ -195,21 +200,18 @@ def _object(t: Any, obj: Any, source: Source) -> Value:
         base = collections.OrderedDict if isinstance(obj, collections.OrderedDict) else dict
         value.payload = Mapping(base, None, source, obj)
     elif isinstance(obj, (list, tuple)):
-        base = list if isinstance(obj, list) else tuple
+        kind = list if isinstance(obj, list) else tuple
         t.guard("LEN", source, len(obj))
-        value.payload = Sequence(
-            base, [t.wrap(each, RawItem(source, i)) for i, each in enumerate(base.__iter__(obj))], source, obj
-        )
+        items = [t.wrap(each, RawItem(source, i)) for i, each in enumerate(kind.__iter__(obj))]  # type: ignore[arg-type]
+        value.payload = Sequence(kind, items, source, obj)
     elif isinstance(obj, (set, frozenset)):
         return Opaque(obj, source)
     elif isinstance(obj, (int, float, str, bytes, complex)):
-        kind = next(each for each in (int, float, str, bytes, complex) if isinstance(obj, each))
-        if kind in (int, float):
-            plain = kind(obj)
-            t.guard("CONST", Pure(kind.__name__, source), plain)
-            value.payload = Const(plain)
-        else:
+        if not isinstance(obj, (int, float)):
             return Opaque(obj, source)
+        plain = int(obj) if isinstance(obj, int) else float(obj)
+        t.guard("CONST", Pure(type(plain).__name__, source), plain)
+        value.payload = Const(plain)
     elif isinstance(obj, BaseException):
         value.payload = t.wrap(obj.args, Attr(source, "args"))
     return value
@@ -229,4 +231,5 @@ LOADERS: dict[type, Callable[[Any, Any, Source], Value]] = {
     types.MethodType: _method,
     types.CellType: _cell,
     functools.partial: _partial,
+    functools._lru_cache_wrapper: _memoised,
 }

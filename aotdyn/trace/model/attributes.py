@@ -11,7 +11,7 @@ import enum
 import functools
 import inspect
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -198,11 +198,11 @@ def get_attr(t: Tracer, v: Value, name: str) -> Value:
     v = force(v)
     found = _get_attr(t, v, name)
     if found is None:
-        _no_attribute(t, v, name)
+        raise_no_attribute(t, v, name)
     return found
 
 
-def _no_attribute(t: Tracer, v: Value, name: str) -> None:
+def raise_no_attribute(t: Tracer, v: Value, name: str) -> NoReturn:
     if isinstance(v, Module):
         t.raise_(AttributeError, f"module {v.obj.__name__!r} has no attribute {name!r}")
     if isinstance(v, Class):
@@ -556,12 +556,13 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
         if name.startswith("__") and name not in ("__wrapped__", "__doc__", "__name__", "__qualname__", "__module__"):
             raise Break(f"setting {name} of a function")
         t.mutated(v)
-        if name in ("__name__", "__qualname__") and isinstance(force(value), Const) and value is not None:
-            setattr(v, name.strip("_"), force(value).value)  # type: ignore[attr-defined]
+        given = force(value) if value is not None else None
+        if name in ("__name__", "__qualname__") and isinstance(given, Const):
+            setattr(v, name.strip("_"), given.value)
         v.attrs[name] = value
         return
     if isinstance(v, Class):
-        if any(isinstance(each.__dict__.get("__setattr__"), types.FunctionType) for each in type(v.obj).__mro__):
+        if any(isinstance(each.__dict__.get("__setattr__"), types.FunctionType) for each in type.mro(type(v.obj))):
             raise Break("setting an attribute of a class with a metaclass's __setattr__")
         t.mutated(v)
         v.attrs[name] = value
@@ -613,7 +614,7 @@ def generic_set_attr(t: Tracer, v: Value, name: str, value: Value | None) -> Non
         if not isinstance(descriptor, types.MemberDescriptorType) and not issubclass(v.cls, BaseException):
             raise Break(f"setting attribute {name!r} through a {type(descriptor).__name__}")
     if value is None and instance_lookup(t, v, name) is None:
-        _no_attribute(t, v, name)
+        raise_no_attribute(t, v, name)
     if raw is None and not _has_dict(v.cls):
         t.raise_(AttributeError, f"{v.cls.__name__!r} object has no attribute {name!r}")
     t.mutated(v)

@@ -74,7 +74,9 @@ def call(t: Tracer, f: Value, args: Args, kwargs: Kwargs) -> Value:
     if isinstance(f, Opaque) and _key(f.obj) in HANDLERS:
         return _handle(t, HANDLERS[f.obj], args, kwargs)
     if isinstance(f, Opaque) and isinstance(f.obj, functools._lru_cache_wrapper):
-        return call(t, get_attr(t, f, "__wrapped__"), args, kwargs)
+        from ..builtins.memoised import call_memoised
+
+        return call_memoised(t, f, args, kwargs)
     raw = class_lookup(t, f.cls, "__call__")
     if raw is None:
         t.raise_(TypeError, f"{f.cls.__name__!r} object is not callable")
@@ -126,8 +128,9 @@ def _call_builtin(t: Tracer, f: Builtin, args: Args, kwargs: Kwargs) -> Value:
     from ..torch_.tensors import tensor_method
 
     owner = getattr(f.obj, "__objclass__", None)
-    if owner is not None and owner in torch.Tensor.__mro__[:-1] and args and isinstance(force(args[0]), Tensor):
-        return tensor_method(t, f.obj.__name__, force(args[0]), args[1:], kwargs)
+    receiver = force(args[0]) if args else None
+    if owner is not None and owner in torch.Tensor.__mro__[:-1] and isinstance(receiver, Tensor):
+        return tensor_method(t, f.obj.__name__, receiver, args[1:], kwargs)
     if is_leaf(f.obj):
         return call_torch(t, f.obj, args, kwargs)
     if isinstance(f.obj, types.MethodWrapperType | types.WrapperDescriptorType | types.MethodDescriptorType):
@@ -183,10 +186,11 @@ def call_function(t: Tracer, f: Function, args: Args, kwargs: Kwargs) -> Value:
 
         if is_leaf(f.obj):
             return call_torch(t, f.obj, args, kwargs)
-        if args and torch.Tensor.__dict__.get(f.name) is f.obj and isinstance(force(args[0]), Tensor):
+        receiver = force(args[0]) if args else None
+        if torch.Tensor.__dict__.get(f.name) is f.obj and isinstance(receiver, Tensor):
             from ..torch_.tensors import tensor_method
 
-            return tensor_method(t, f.name, force(args[0]), args[1:], kwargs)
+            return tensor_method(t, f.name, receiver, args[1:], kwargs)
     reason = t.inline_refusal(f)
     if reason:
         raise Break(reason)
@@ -286,7 +290,7 @@ def instantiate(t: Tracer, f: Class, args: Args, kwargs: Kwargs) -> Value:
     cls = f.obj
     new = class_lookup(t, cls, "__new__")
     raw_new = new[0].__func__ if new is not None and isinstance(new[0], staticmethod) else new[0] if new else None
-    if isinstance(raw_new, types.FunctionType):
+    if new is not None and isinstance(raw_new, types.FunctionType):
         from aotdyn.guards.sources import Attr
 
         source = new[1]
@@ -330,8 +334,8 @@ def new_instance(t: Tracer, cls: type, args: Args, kwargs: Kwargs) -> Value:
         base = set if issubclass(cls, set) else frozenset
         return Object(cls, payload=SetValue(base, {}))
     if issubclass(cls, (int, float, str, bytes, complex)):
-        base = next(each for each in (bool, int, float, str, bytes, complex) if issubclass(cls, each))
-        inner = fold(t, base, args, kwargs)
+        scalar: type = next(each for each in (bool, int, float, str, bytes, complex) if issubclass(cls, each))
+        inner = fold(t, scalar, args, kwargs)
         if inner is None:
             raise Break(f"construction of a {cls.__qualname__} from a value that isn't known")
         return Object(cls, payload=inner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -90,12 +90,14 @@ def _is_constant_key(key: Any) -> bool:
 
 
 def _item_source(m: Mapping, key: Any) -> Any:
+    assert m.source is not None
     return (Item if type(m.obj) in (dict, collections.OrderedDict) else RawItem)(m.source, key)
 
 
 def load_entries(t: Tracer, m: Mapping) -> dict[Any, tuple[Value, Value]]:
     """All entries of a dict, in order; of one from outside they are read and their keys guarded."""
     if m.entries is None:
+        assert m.source is not None
         entries: dict[Any, tuple[Value, Value]] = {}
         for i, (key, value) in enumerate(m.obj.items()):
             if _is_constant_key(key):
@@ -231,7 +233,7 @@ def _class_item(t: Tracer, v: Class, key: Value) -> Value:
             t.raise_(KeyError, name)
         return Const(v.obj.__members__[name])
     try:
-        return Opaque(v.obj[as_constant(key)])
+        return Opaque(v.obj[as_constant(key)])  # type: ignore[index]
     except NotConstant:
         raise Break("subscript of a class") from None
 
@@ -260,10 +262,9 @@ def _sequence_item(t: Tracer, v: Sequence, key: Value) -> Value:
         return Sequence(cls, v.items[index])
     if not isinstance(index, int):
         t.raise_(TypeError, f"{v.cls.__name__} indices must be integers or slices, not {type(index).__name__}")
-    try:
-        return v.items[index]
-    except IndexError:
+    if not -len(v.items) <= index < len(v.items):
         t.raise_(IndexError, f"{'list' if v.cls is list else 'tuple'} index out of range")
+    return v.items[index]
 
 
 def _mapping_item(t: Tracer, v: Mapping, key: Value) -> Value:
@@ -279,7 +280,7 @@ def _mapping_item(t: Tracer, v: Mapping, key: Value) -> Value:
     raise_key_error(t, key)
 
 
-def raise_key_error(t: Tracer, key: Value) -> Any:
+def raise_key_error(t: Tracer, key: Value) -> NoReturn:
     """KeyError with the key itself as its argument."""
     t.raise_(KeyError, key)
 

@@ -137,8 +137,8 @@ def unpack(t: Tracer, v: Value) -> list[Value]:
     if (
         isinstance(v, Object)
         and isinstance(v.payload, Sequence)
-        and class_lookup(t, v.cls, "__iter__")[0] in (list.__iter__, tuple.__iter__)
-    ):  # type: ignore[index]
+        and v.cls.__iter__ in (list.__iter__, tuple.__iter__)  # type: ignore[attr-defined]
+    ):
         return list(v.payload.items)
     iterator = iterate(t, v)
     items: list[Value] = []

@@ -88,7 +88,7 @@ def _builtin_binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
     from .iteration import unpack
 
     if isinstance(a, Sequence) and symbol == "+" and isinstance(b, Sequence):
-        kinds = {list: list, tuple: tuple, torch.Size: torch.Size}
+        kinds: dict[type, type] = {list: list, tuple: tuple, torch.Size: torch.Size}
         left, right = _base(a.cls), _base(b.cls)
         if left is right:
             both_size = a.cls is torch.Size and b.cls is torch.Size
@@ -126,7 +126,8 @@ def _base(cls: type) -> type:
 
 
 def _dispatch_binary(t: Tracer, symbol: str, name: str, reflected: str, a: Value, b: Value) -> Value:
-    """Language reference 3.3.8: the right operand's reflected method goes first if its class is a proper subclass that overrides it."""
+    """Language reference 3.3.8: the right operand's reflected method goes first where its class, a proper subclass
+    of the left's, overrides it."""
     left, right = class_lookup(t, a.cls, name), class_lookup(t, b.cls, reflected)
     order = [(a, name, b), (b, reflected, a)]
     if a.cls is not b.cls and issubclass(b.cls, a.cls) and right is not None:
@@ -338,9 +339,8 @@ def is_same(t: Tracer, a: Value, b: Value) -> bool:
         return False
     if isinstance(a, Lazy) or isinstance(b, Lazy):
         raise Break("identity of objects that aren't known")
-    if isinstance(a, Sequence) and isinstance(b, Sequence) and a.cls is b.cls is tuple and not a.items and not b.items:
-        return True
-    return False
+    empty = isinstance(a, Sequence) and isinstance(b, Sequence) and not a.items and not b.items
+    return empty and a.cls is b.cls is tuple
 
 
 def truth(t: Tracer, v: Value) -> bool:
@@ -401,7 +401,7 @@ def is_instance(t: Tracer, v: Value, target: Value) -> bool:
             return truth(t, call(t, _wrap_raw(t, *hook), [target, v], {}))
         if isinstance(v, Lazy):
             force(v)
-        if target.obj is torch.nn.Parameter or meta is torch.nn.parameter._ParameterMeta:
+        if target.obj is torch.nn.Parameter or meta is torch.nn.parameter._ParameterMeta:  # type: ignore[attr-defined]
             native = force(v)
             if isinstance(native, Tensor):
                 return isinstance(native.obj if native.obj is not None else native.fake, target.obj)
