@@ -14,12 +14,15 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aotdyn import config, errors
 from aotdyn.report import events
-from aotdyn.runtime import binding, dispatch
+from aotdyn.runtime import binding, dispatch, worth
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
+
+if TYPE_CHECKING:
+    from aotdyn.runtime.moved import Moved
 
 MISS = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 """What a variant's function answers `others` where its guards fail."""
@@ -89,6 +92,8 @@ class Entry:
         self.code = code
         self.variants: list[Variant] = []
         self.lines: list[Line] = []
+        self.moved: Moved = {}
+        "sizes that were seen to vary: the next trace makes them symbols"
         self.misses = 0
         self.retired_calls = 0
         self.closed = False
@@ -97,6 +102,7 @@ class Entry:
         self._unfit: set[int] = set()
         "variants (by id) whose fast guards failed although their data held"
         self._last: Line | None = None
+        self._thrifty = getattr(extent, "thrifty", False)
         self._lock = threading.Lock()
         self._publish = publish or (lambda dispatcher: dispatch.install(name, dispatcher))
         entries.add(self)
@@ -116,6 +122,7 @@ class Entry:
             self.retired_calls = self.graph_calls()
             self.variants, self.lines, self._unfit, self._last = [], [], set(), None
             self.closed = self.loaded = False
+            self.moved = {}
             self.misses = 0
             self.install()
 
@@ -138,6 +145,8 @@ class Entry:
         """No bound variant fits: finds or makes one, and runs it; None where the original body is to run."""
         if tracing.active or dispatch.foreign_tracer() or _traced_by_debugger(self.spec):
             return None
+        if self._thrifty and not self._worth_it(args):
+            return None
         if not self._lock.acquire(blocking=False):
             return None  # another thread traces, or this one met the function again while it does
         try:
@@ -151,6 +160,13 @@ class Entry:
             return answer
         self._retire(line)
         return None
+
+    def _worth_it(self, args: tuple[Any, ...]) -> bool:
+        """Whether this call meets tensors: its arguments, or what it names of its module."""
+        if worth.meets_tensors(args):
+            return True
+        named = (self.globals.get(name) for name in self.code().co_names)
+        return any(issubclass(type(obj), worth.MET) for obj in named)
 
     def explain(self, args: tuple[Any, ...]) -> list[str]:
         """Why no variant fits: the first guard that fails of each."""
@@ -202,7 +218,7 @@ class Entry:
 
         host = binding.Host(
             graph=lambda inputs: cold.graph(self, variant, inputs),
-            continuation=lambda point: cold.continuation(self, variant.resumes[point]),
+            continuation=lambda point, globals: cold.continuation(self, variant.resumes[point], globals),
             code=self.code,
             lowering=self._lower,
         )
@@ -223,6 +239,7 @@ class Entry:
             events.recompile(self.spec.qualname, reasons[0])
             if config.current().error_on_recompile:
                 raise errors.RecompileLimitError(f"{self.spec.qualname} would be compiled again: {'; '.join(reasons)}")
+            self._learn(args)
         variant = cold.trace(self, args)
         if variant is None:
             return None
@@ -231,6 +248,16 @@ class Entry:
         if not variant.process_local:
             cold.save(self, variant)
         return variant
+
+    def _learn(self, args: tuple[Any, ...]) -> None:
+        """Note the sizes by which the call misses a variant, and those that earlier traces knew of."""
+        from aotdyn.runtime import cold
+        from aotdyn.runtime.moved import learnt, merge, moved
+
+        if cold.learns(self):
+            for variant in self.variants:
+                merge(self.moved, learnt(variant, args, self.globals))
+                merge(self.moved, moved(variant, args, self.globals))
 
     def _lower(self, variant: Variant) -> tuple[types.CodeType, list[Recipe]]:
         from aotdyn.rewrite import lower

@@ -22,6 +22,8 @@ class Extent:
     fullgraph: bool = False
     dynamic: bool | None = None
     number: str = ""
+    thrifty: bool = False
+    "trace only calls that meet tensors"
 
     @classmethod
     def new(cls, **options: Any) -> Extent:
@@ -29,4 +31,4 @@ class Extent:
         return cls(number=str(next(_numbers)), **options)
 
 
-HOOK = Extent()
+HOOK = Extent(thrifty=True)

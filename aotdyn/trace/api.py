@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from aotdyn.errors import GraphBreakError
+from aotdyn.guards.globalstate import FACTS
 from aotdyn.guards.sources import Arg
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, Variant
 
@@ -22,6 +23,8 @@ from . import builtins, torch_
 from .control import Break, LeaveAlone, Raised, Unbuildable
 from .finish import broken, left_alone, returned
 from .frame import Frame
+from .giveup import called_from, constructs, last_frame
+from .sizes import STATIC, Policy
 from .tracer import MAX_DEPTH, Stop, Tracer
 from .values import NULL, SavedException, Value
 
@@ -46,14 +49,26 @@ def trace(
     args: tuple[Any, ...],
     options: Any,
     fullgraph: bool = False,
+    hooked: bool = False,
+    sizes: Policy = STATIC,
 ) -> Traced:
-    """Trace the frame that `spec` describes, with the dispatcher's arguments `args`.
+    """Trace the frame that `spec` describes, with the dispatcher's arguments `args`; `sizes` says which sizes vary.
 
     Raises:
         GraphBreakError: `fullgraph` is set and the frame breaks.
     """
-    with _deep_stack():
-        return _attempts(spec, code, globals, args, options, fullgraph)
+    tracers: list[Tracer] = []
+
+    def tracer(stop_at: int | None) -> Tracer:
+        tracers.append(Tracer(spec, globals, options, stop_at, hooked, sizes))
+        return tracers[-1]
+
+    try:
+        with _deep_stack():
+            return _attempts(tracer, code, globals, args, fullgraph)
+    finally:
+        for each in tracers:
+            each.release()
 
 
 @contextlib.contextmanager
@@ -68,13 +83,21 @@ def _deep_stack() -> Iterator[None]:
 
 
 def _attempts(
-    spec: FrameSpec, code: types.CodeType, globals: dict[str, Any], args: tuple[Any, ...], options: Any, fullgraph: bool
+    tracer: Callable[[int | None], Tracer],
+    code: types.CodeType,
+    globals: dict[str, Any],
+    args: tuple[Any, ...],
+    fullgraph: bool,
 ) -> Traced:
     stop_at: int | None = None
     reason: Break | None = None
     where: BreakInfo | None = None
     for _ in range(MAX_ATTEMPTS):
-        t = Tracer(spec, globals, options, stop_at)
+        t = tracer(stop_at)
+        if FACTS["saved_tensor_hooks"].read():
+            # The hooks see each tensor that autograd saves: a graph, without what is dead, would show them others.
+            t.guard_global("saved_tensor_hooks")
+            return _traced(t, left_alone(t, "hooks on saved tensors are active"))
         frame = _outermost(t, code, globals, args)
         try:
             with t.state.restored():
@@ -86,16 +109,20 @@ def _attempts(
                 stop_at = position
                 continue
             try:
-                assert where is not None and reason is not None
+                assert where is not None
+                assert reason is not None
                 if fullgraph:
                     raise _violated(where, reason) from None
                 return _traced(t, broken(t, _chain(t), where))
             except Unbuildable as problem:
                 stop_at = _earlier(problem, stop_at)
         except Break as found:
-            reason, where = found, _where(t, found)
+            if t.hooked and not t.spec.offset and constructs(code):
+                return _traced(t, left_alone(t, f"a constructor that breaks: {found.reason}"))
+            reason, where = found.with_traceback(None), _where(t, found)
             stop_at = t.break_position()
         except Raised as raised:
+            raised.__traceback__ = None  # it refers to this frame, and so to the arguments
             reason = Break(_exception_text(raised), "An exception leaves the compiled code.")
             where = _where(t, reason, getattr(t, "raised_here", None))
             stop_at = getattr(t, "raised_at", 1)
@@ -164,6 +191,11 @@ def _chain(t: Tracer) -> list[Frame]:
 
 def _where(t: Tracer, reason: Break, place: tuple[str, int, str] | None = None) -> BreakInfo:
     file, line, function = place or t.here()
+    last = last_frame(t, t.frame) if place is None else t.frame
+    callee = called_from(t.frame, last)
+    if callee is not None and callee.stub:
+        text = f"call of {callee.code.co_qualname}, which is compiled by itself, since it breaks"
+        return BreakInfo(last.code.co_qualname, last.code.co_filename, last.line or 0, text)
     return BreakInfo(function, file, line, reason.reason, reason.hint)
 
 
@@ -174,7 +206,8 @@ def _exception_text(raised: Raised) -> str:
 def _violated(where: BreakInfo, reason: Break) -> GraphBreakError:
     hint = f" {reason.hint}" if reason.hint else ""
     return GraphBreakError(
-        f"{where.file}:{where.line}: graph break in {where.function}, which fullgraph=True forbids: {reason.reason}.{hint}"
+        f"{where.file}:{where.line}: graph break in {where.function}, which fullgraph=True forbids:"
+        f" {reason.reason}.{hint}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import enum
 import functools
 import types
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from aotdyn.guards import naming
+from aotdyn.guards import constants, naming
 from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
 
 from .model.constants import is_constant_object
@@ -44,7 +45,9 @@ _HEAPTYPE = 1 << 9
 def load(t: Any, obj: Any, source: Source) -> Value:
     """The value of `obj`, found at `source`; notes the guard on its type (or on its value, for a constant)."""
     if is_constant_object(obj):
-        t.guard("CONST", source, obj)
+        if t.sizes.varies(obj, source):
+            return t.sizes.number(obj, source)
+        _guard_constant(t, obj, source)
         return Const(obj, source)
     known = t.by_identity.get(id(obj))
     if known is not None:
@@ -58,20 +61,33 @@ def load(t: Any, obj: Any, source: Source) -> Value:
     return value
 
 
+def _guard_constant(t: Any, obj: Any, source: Source) -> None:
+    """The exact constant; a member of an enumeration that no path names is known by its class, name and value."""
+    if not issubclass(type(obj), enum.Enum) or constants.is_constant(obj):
+        t.guard("CONST", source, obj)
+    elif constants.is_constant(obj._value_):
+        t.guard("TYPE", source, type(obj))
+        t.class_sources.setdefault(type(obj), TypeOf(source))
+        t.guard("CONST", Attr(source, "_name_"), obj._name_)
+        t.guard("CONST", Attr(source, "_value_"), obj._value_)
+    else:
+        t.guard("SAME", source, t.local(obj, repr(obj)[:80]).source)
+
+
 def _load(t: Any, obj: Any, source: Source) -> Value:
     cls = type(obj)
     loader = LOADERS.get(cls)
     if loader is not None:
         return loader(t, obj, source)
-    if isinstance(obj, torch.Tensor):
+    if issubclass(cls, torch.Tensor):
         return t.tensor_input(obj, source)
-    if isinstance(obj, C_FUNCTIONS):
+    if issubclass(cls, C_FUNCTIONS):
         return _c_function(t, obj, source)
-    if isinstance(obj, type):
+    if issubclass(cls, type):
         return _class(t, obj, source)
-    if isinstance(obj, types.ModuleType):
+    if cls is types.ModuleType or issubclass(cls, (torch._ops._Ops, torch._ops._OpNamespace)):
         return _module(t, obj, source)
-    if isinstance(obj, tuple) and (hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields")):
+    if issubclass(cls, tuple) and (hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields")):
         t.guard("TYPE", source, cls)
         return Sequence(cls, [t.wrap(each, Item(source, i)) for i, each in enumerate(obj)], source, obj)
     if cls.__flags__ & _HEAPTYPE and not isinstance(
@@ -196,23 +212,23 @@ def _object(t: Any, obj: Any, source: Source) -> Value:
     t.guard("TYPE", source, cls)
     t.class_sources.setdefault(cls, TypeOf(source))
     value = Object(cls, source, obj)
-    if isinstance(obj, dict):
-        base = collections.OrderedDict if isinstance(obj, collections.OrderedDict) else dict
+    if issubclass(cls, dict):
+        base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
         value.payload = Mapping(base, None, source, obj)
-    elif isinstance(obj, (list, tuple)):
-        kind = list if isinstance(obj, list) else tuple
+    elif issubclass(cls, (list, tuple)):
+        kind = list if issubclass(cls, list) else tuple
         t.guard("LEN", source, len(obj))
         items = [t.wrap(each, RawItem(source, i)) for i, each in enumerate(kind.__iter__(obj))]  # type: ignore[arg-type]
         value.payload = Sequence(kind, items, source, obj)
-    elif isinstance(obj, (set, frozenset)):
+    elif issubclass(cls, (set, frozenset)):
         return Opaque(obj, source)
-    elif isinstance(obj, (int, float, str, bytes, complex)):
-        if not isinstance(obj, (int, float)):
+    elif issubclass(cls, (int, float, str, bytes, complex)):
+        if not issubclass(cls, (int, float)):
             return Opaque(obj, source)
-        plain = int(obj) if isinstance(obj, int) else float(obj)
+        plain = int(obj) if issubclass(cls, int) else float(obj)
         t.guard("CONST", Pure(type(plain).__name__, source), plain)
         value.payload = Const(plain)
-    elif isinstance(obj, BaseException):
+    elif issubclass(cls, BaseException):
         value.payload = t.wrap(obj.args, Attr(source, "args"))
     return value
 

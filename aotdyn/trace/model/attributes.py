@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
+from aotdyn.guards import constants
 from aotdyn.guards.sources import Attr, ClassAttr, Item, Source
 
 from ..control import Break, Raised
@@ -49,6 +50,15 @@ C_CALLABLES = (
     types.BuiltinFunctionType,
     types.ClassMethodDescriptorType,
 )
+CODE_FACTS = frozenset(
+    f"co_{name}" for name in ("argcount", "flags", "freevars", "kwonlyargcount", "name", "posonlyargcount", "varnames")
+)
+"""What a function's code and its stub's have in common."""
+CODE_FACTS = frozenset(
+    ("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_name", "co_qualname")
+    + ("co_varnames", "co_cellvars", "co_freevars")
+)
+"""What a code object says of itself that its digest covers."""
 _MISSING: Any = object()
 
 
@@ -138,6 +148,9 @@ def bind_raw(t: Tracer, raw: Any, source: Source | None, instance: Value | None,
             if instance is None or isinstance(raw, types.BuiltinFunctionType)
             else Method(Builtin(raw), instance)
         )
+    if isinstance(raw, functools._lru_cache_wrapper):
+        function = _wrap_raw(t, raw, source)
+        return function if instance is None else Method(function, instance)
     if isinstance(raw, functools.cached_property) and instance is not None:
         return _cached_property(t, raw, source, instance)
     if isinstance(raw, functools.partialmethod):
@@ -318,6 +331,8 @@ def _slot(t: Tracer, v: Value, name: str, raw: Any) -> Value | None:
             return None
     if isinstance(v, Const):
         return constant(raw.__get__(v.value, v.cls))
+    if v.cls is types.CodeType and name in CODE_FACTS:
+        return constant(getattr(v.code, name))  # type: ignore[attr-defined]
     raise Break(f"attribute {name!r} of a {v.cls.__name__} is kept in C")
 
 
@@ -357,7 +372,8 @@ def _module_attr(t: Tracer, v: Module, name: str) -> Value | None:
 def _class_attr(t: Tracer, v: Class, name: str) -> Value | None:
     cls = v.obj
     if issubclass(cls, enum.Enum) and name in cls.__members__:
-        return Const(cls.__members__[name])
+        member = cls.__members__[name]
+        return Const(member, None if constants.is_constant(member) else Attr(t.class_source(cls), name))
     meta = class_lookup(t, type(cls), name)
     if meta is not None and not isinstance(meta[0], Value) and _is_data_descriptor(meta[0]):
         if isinstance(meta[0], property):
@@ -422,6 +438,10 @@ def _function_attr(t: Tracer, v: Function, name: str) -> Value | None:
         return v.attrs[name]
     if name in ("__name__", "__qualname__"):
         return Const(getattr(v, name.strip("_")))
+    if name == "__code__" and v.obj is None:
+        from ..opcodes.functions import CodeValue
+
+        return CodeValue(v.code, v.owner, v.path)
     if name == "__code__":
         return Opaque(v.code, Attr(v.source, "__code__") if v.source else None)
     if name == "__globals__":
@@ -513,6 +533,8 @@ def _opaque_attr(t: Tracer, v: Opaque, name: str) -> Value | None:
         )
     if isinstance(raw[0], types.GetSetDescriptorType | types.MemberDescriptorType):
         obj = getattr(v.obj, name)
+        if isinstance(v.obj, types.CodeType) and name in CODE_FACTS:
+            return constant(obj)
         if v.source is None:
             raise Break(f"attribute {name!r} of a {v.cls.__qualname__} object")
         return t.wrap(obj, Attr(v.source, name))

@@ -351,9 +351,9 @@ def _plain_tuple(cls: type) -> bool:
 
 
 def _made_by_object(cls: type) -> bool:
-    return cls.__new__ is object.__new__ or all(
-        each is object or bool(each.__flags__ & (1 << 9)) for each in cls.__mro__ if "__new__" in each.__dict__
-    )
+    """Whether `object.__new__` makes the instances: no class among the bases has a `__new__` written in C."""
+    own = (each.__dict__["__new__"] for each in cls.__mro__[:-1] if "__new__" in each.__dict__)
+    return all(isinstance(getattr(new, "__func__", new), types.FunctionType) for new in own)
 
 
 def _init_payload(t: Tracer, instance: Object, args: Args, kwargs: Kwargs) -> None:

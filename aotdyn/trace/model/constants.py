@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..control import NotConstant
-from ..values import Builtin, Class, Const, Function, Mapping, Module, Sequence, SetValue, Value, force
+from ..values import Builtin, Class, Const, Function, Mapping, Module, Scalar, Sequence, SetValue, Value, force
 
 CONSTANT_TYPES = frozenset(
     [type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), slice, range]
@@ -19,7 +19,7 @@ CONSTANT_TYPES = frozenset(
 
 def is_constant_object(obj: Any) -> bool:
     """Whether an object is one that a Const stands for."""
-    return type(obj) in CONSTANT_TYPES or isinstance(obj, enum.Enum)
+    return type(obj) in CONSTANT_TYPES or issubclass(type(obj), enum.Enum)
 
 
 def constant(obj: Any) -> Value:
@@ -40,8 +40,10 @@ def constant(obj: Any) -> Value:
 
 
 def as_constant(value: Value) -> Any:
-    """The immutable object that `value` stands for; raises NotConstant."""
+    """The immutable object that `value` stands for; raises NotConstant. A size that varies becomes a constant."""
     value = force(value)
+    if isinstance(value, Scalar):
+        return settled(value)
     if isinstance(value, Const):
         return value.value
     if isinstance(value, Sequence) and issubclass(value.cls, tuple):
@@ -58,13 +60,25 @@ def as_constant(value: Value) -> Any:
     raise NotConstant(value)
 
 
-def is_constant(value: Value) -> bool:
-    """Whether `as_constant` succeeds."""
+def settled(value: Scalar) -> Any:
+    """The number that a symbol stands for in this call, which is guarded; raises NotConstant where data decides."""
+    from aotdyn.graph.build import quiet
+
     try:
-        as_constant(value)
-    except NotConstant:
-        return False
-    return True
+        with quiet():
+            return value.cls(value.sym)
+    except (RuntimeError, TypeError) as error:
+        raise NotConstant(value) from error
+
+
+def is_constant(value: Value) -> bool:
+    """Whether `as_constant` succeeds, and makes no size a constant."""
+    value = force(value)
+    if isinstance(value, Sequence) and issubclass(value.cls, tuple):
+        return all(is_constant(each) for each in value.items)
+    if isinstance(value, SetValue) and value.cls is frozenset:
+        return all(is_constant(each) for each in value.items.values())
+    return isinstance(value, Const) or (isinstance(value, (Class, Builtin)) and not getattr(value, "attrs", None))
 
 
 def as_python(value: Value) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
+from aotdyn.guards import constants
 from aotdyn.guards.sources import Item, Key, RawItem
 
 from ..control import Break, NotConstant, Raised
@@ -79,14 +80,16 @@ def native_key(t: Tracer, v: Value) -> Any:
     if isinstance(v, Method):
         raise Break("a bound method as a key")
     if isinstance(v, Scalar):
-        raise Break("a symbolic number as a key")
+        return as_constant_or_break(v, "a number as a key")
     raise Break(f"a {v.cls.__qualname__} as a key")
 
 
 def _is_constant_key(key: Any) -> bool:
-    if isinstance(key, tuple):
+    if type(key) is tuple:
         return all(_is_constant_key(each) for each in key)
-    return isinstance(key, (str, int, float, bytes, type(None), enum.Enum, torch.dtype, torch.device))
+    if isinstance(key, enum.Enum):
+        return constants.is_constant(key)
+    return type(key) in (str, int, bool, float, bytes, type(None), torch.dtype, torch.device)
 
 
 def _item_source(m: Mapping, key: Any) -> Any:
@@ -232,16 +235,13 @@ def _class_item(t: Tracer, v: Class, key: Value) -> Value:
         if name not in v.obj.__members__:
             t.raise_(KeyError, name)
         return Const(v.obj.__members__[name])
-    try:
-        return Opaque(v.obj[as_constant(key)])  # type: ignore[index]
-    except NotConstant:
-        raise Break("subscript of a class") from None
+    from ..builtins.generics import class_item
+
+    return class_item(t, v, key)
 
 
 def _index(t: Tracer, v: Value, what: str) -> Any:
     v = force(v)
-    if isinstance(v, Scalar):
-        return int(v.sym)
     if isinstance(v, Object) and v.cls is slice:
         return slice(*[_index(t, v.attrs[name], what) for name in ("start", "stop", "step")])  # type: ignore[arg-type]
     if isinstance(v, Tensor):

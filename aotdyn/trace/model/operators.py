@@ -97,8 +97,8 @@ def _builtin_binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
             )
     if symbol == "*":
         sequence, count = (a, b) if isinstance(a, Sequence) else (b, a)
-        if isinstance(sequence, Sequence) and isinstance(count, Const) and isinstance(count.value, int):
-            return Sequence(_base(sequence.cls), sequence.items * count.value)
+        if isinstance(sequence, Sequence) and isinstance(count, (Const, Scalar)) and issubclass(count.cls, int):
+            return Sequence(_base(sequence.cls), sequence.items * _settled(count, "the count of a repetition"))
     if isinstance(a, SetValue) and isinstance(b, SetValue) and symbol in ("&", "|", "-", "^"):
         keys = {
             "&": a.items.keys() & b.items.keys(),
@@ -177,9 +177,10 @@ def inplace(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
         t.mutated(a)
         a.items.extend(items)
         return a
-    if isinstance(a, Sequence) and a.cls is list and symbol == "*" and isinstance(b, Const):
+    if isinstance(a, Sequence) and a.cls is list and symbol == "*" and isinstance(b, (Const, Scalar)) and issubclass(b.cls, int):
+        count = _settled(b, "the count of a repetition")
         t.mutated(a)
-        a.items[:] = a.items * b.value
+        a.items[:] = a.items * count
         return a
     if isinstance(a, SetValue) and a.cls is set and isinstance(b, SetValue) and symbol in ("&", "|", "-", "^"):
         result = _builtin_binary(t, symbol, a, b)
@@ -335,12 +336,22 @@ def is_same(t: Tracer, a: Value, b: Value) -> bool:
         return bool(a.value is b.value or (isinstance(a.value, torch.device) and a.value == b.value))
     if isinstance(a, (Class, Builtin, Module, Namespace, Function, Opaque, Object)) and type(a) is type(b):
         return a.obj is not None and a.obj is b.obj
+    if a.cls is b.cls is types.CodeType:
+        return getattr(a, "code", None) is getattr(b, "code", a)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return False
     if isinstance(a, Lazy) or isinstance(b, Lazy):
         raise Break("identity of objects that aren't known")
     empty = isinstance(a, Sequence) and isinstance(b, Sequence) and not a.items and not b.items
     return empty and a.cls is b.cls is tuple
+
+
+def _settled(v: Const | Scalar, what: str) -> Any:
+    """The number that a constant or a symbol is in this call; Break where data decides."""
+    try:
+        return as_constant(v)
+    except NotConstant:
+        raise Break(f"{what} that depends on data") from None
 
 
 def truth(t: Tracer, v: Value) -> bool:
@@ -351,7 +362,9 @@ def truth(t: Tracer, v: Value) -> bool:
     if isinstance(v, Tensor):
         raise Break("a branch on a tensor's data", "Use torch.where, or torch.cond where both sides are needed.")
     if isinstance(v, Scalar):
-        return bool(v.sym)
+        from ..torch_.tensors import scalar_truth
+
+        return scalar_truth(t, v)
     if isinstance(v, (Sequence, Mapping, SetValue)):
         return length(t, v) > 0
     if isinstance(v, (Function, Builtin, Module, Method, Generator, Namespace)):
@@ -361,7 +374,7 @@ def truth(t: Tracer, v: Value) -> bool:
         if method is not None:
             result = force(call(t, method, [], {}))
             if isinstance(result, (Const, Scalar)):
-                return bool(result.value if isinstance(result, Const) else result.sym)
+                return truth(t, result)
             raise Break(f"the result of {name} is not known while tracing")
     return True
 
@@ -423,7 +436,7 @@ def format_value(t: Tracer, v: Value, spec: str = "") -> Value:
         if folded is not None:
             return folded
     if isinstance(v, Scalar):
-        return Const(format(int(v.sym), spec))
+        return Const(format(_settled(v, "formatting of a number"), spec))
     if isinstance(v, Class):
         return Const(format(v.obj, spec))
     if isinstance(v, Object):
