@@ -75,6 +75,11 @@ def _check_mro(obj: Any, expected: Any, env: Env) -> bool:
     return isinstance(obj, type) and [class_path(cls) for cls in type.mro.__get__(obj)()] == expected
 
 
+def _check_order(obj: Any, expected: Any, env: Env) -> bool:
+    keys, order = ([constants.decode(key) for key in each] for each in expected)
+    return list(set(keys)) == order
+
+
 def _check_shape(obj: Any, expected: Any, env: Env) -> bool:
     names = {name: shapes.read(env, *where) for name, where in expected["names"].items()}
     return bool(shapes.evaluate(expected["expr"], names))
@@ -239,6 +244,13 @@ KINDS: dict[str, Kind] = {
             _check_shape,
             fast.shape,
             _describe_shape,
+        ),
+        Kind(
+            "ORDER",
+            "[keys, order]: a set to which the keys are added gives them in this order. It has no source (-1).",
+            _check_order,
+            lambda scope, source, expected: None,  # hashes don't change while a process lives
+            lambda text, expected, obj, env: f"a set of {_show(expected[0])} was in the order {_show(expected[1])}",
         ),
         Kind(
             "GLOBAL",

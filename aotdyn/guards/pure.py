@@ -19,6 +19,18 @@ class Accessor(NamedTuple):
     doc: str
 
 
+def memoised(function: Any, names: tuple[str, ...], *args: Any) -> Any:
+    """A call of a function that keeps its results; the last arguments go by `names`."""
+    first = len(args) - len(names)
+    return function(*args[:first], **dict(zip(names, args[first:], strict=True)))
+
+
+def _sized(number: int) -> torch.Tensor:
+    """An empty tensor that carries a number as its size: graphs take tensors alone."""
+    with torch._C.DisableTorchFunction():
+        return torch.empty((number, 0), device="cpu")
+
+
 PURE: dict[str, Accessor] = {
     "len": Accessor(len, "length of a builtin container"),
     "list": Accessor(list, "items of a builtin iterable that can be iterated again"),
@@ -32,13 +44,18 @@ PURE: dict[str, Accessor] = {
     "bool": Accessor(bool, "truth of a builtin object"),
     "os.environ.get": Accessor(os.environ.get, "an environment variable, None where unset"),
     "os.getcwd": Accessor(os.getcwd, "working directory"),
+    "memoised": Accessor(memoised, "what a function under functools.lru_cache gives for arguments"),
     "weakref.call": Accessor(lambda reference: reference(), "what a weak reference refers to, None where it is gone"),
+    "torch.empty": Accessor(_sized, "an empty tensor of as many rows as a number says"),
     "torch.get_default_dtype": Accessor(torch.get_default_dtype, "default floating point type"),
     "torch.get_default_device": Accessor(torch.get_default_device, "default device of factories"),
     "torch.is_grad_enabled": Accessor(torch.is_grad_enabled, "grad mode"),
     "torch.is_inference_mode_enabled": Accessor(torch.is_inference_mode_enabled, "inference mode"),
     "torch.get_num_threads": Accessor(torch.get_num_threads, "intra-op threads"),
     "torch.cuda.is_available": Accessor(torch.cuda.is_available, "whether CUDA can be used"),
+    "torch.autograd._is_checkpoint_valid": Accessor(
+        torch.autograd._is_checkpoint_valid, "whether a checkpointed backward pass may run"
+    ),
     "torch.Tensor.size": Accessor(torch._C.TensorBase.size, "sizes of a tensor"),
     "torch.Tensor.stride": Accessor(torch._C.TensorBase.stride, "strides of a tensor"),
     "torch.Tensor.storage_offset": Accessor(torch._C.TensorBase.storage_offset, "storage offset of a tensor"),

@@ -282,8 +282,35 @@ class Local(Source):
         return self.key[1] or f"local object {self.key[0]}"
 
 
+class Known(Source):
+    """A constant, as an argument of a pure accessor."""
+
+    __slots__ = ()
+    kind = "known"
+
+    def __new__(cls, value: Any) -> Known:
+        return cls._make((), value)
+
+    def _read(self, env: Env) -> Any:
+        return self.key
+
+    def expr(self, scope: Scope) -> ast.expr:
+        return constant_expr(scope, self.key)
+
+    def _encode_key(self) -> Any:
+        return constants.encode(self.key)
+
+    @classmethod
+    def _decode(cls, bases: tuple[Source, ...], data: Any) -> Source:
+        return cls(constants.decode(data))
+
+    def __str__(self) -> str:
+        return repr(self.key)
+
+
 KINDS: dict[str, type[Source]] = {
-    kind.kind: kind for kind in (Arg, Globals, Module, Attr, Item, RawItem, Cell, TypeOf, ClassAttr, Key, Pure, Local)
+    kind.kind: kind
+    for kind in (Arg, Globals, Module, Attr, Item, RawItem, Cell, TypeOf, ClassAttr, Key, Pure, Local, Known)
 }
 
 
@@ -382,6 +409,7 @@ __all__ = [
     "Globals",
     "Item",
     "Key",
+    "Known",
     "Local",
     "Module",
     "Pure",

@@ -182,6 +182,7 @@ class _Missing:
 def _variant(
     t: Any, table: SourceTable, e: Emitter, points: list[ResumePoint], breaks: list[BreakInfo]
 ) -> tuple[Variant, Any, list[Any]]:
+    t.sizes.settle()
     finished = t.builder.finish(e.outputs)
     module = finished.module
     calls = sum(node.op.startswith("call") for node in module.graph.nodes)
@@ -195,6 +196,7 @@ def _variant(
             t.guard_global(fact)
     _tell_apart(t)
     guards = [_guard(t, table, kind, source, expected) for kind, source, expected in list(t.guards.values())]
+    guards.extend(t.sizes.guards(table))
     if t.global_facts:
         guards.append(GuardData(-1, "GLOBAL", t.state.initial(t.global_facts)))
     variant = Variant(
@@ -211,6 +213,7 @@ def _variant(
         operations=calls,
         process_local=list(t.process_local),
         locals=list(t.locals) or None,
+        moving=t.sizes.moving(table),
     )
     return variant, module, [t.by_source[source].obj for source in kept]
 
@@ -237,7 +240,7 @@ def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expecte
     elif kind == "KEYS":
         data = [constants.encode(key) for key in expected]
     elif kind == "TENSOR":
-        data = tensors.metadata(expected)
+        data = t.sizes.metadata(source, expected)
     elif kind == "FUNCTION":
         data = [expected.__module__ or "", expected.__qualname__, kinds.code_digest(expected)]
     elif kind == "OBJECT":

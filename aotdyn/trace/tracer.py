@@ -23,6 +23,7 @@ from aotdyn.runtime.variant import FrameSpec, Inlined
 
 from .control import Break, LeaveAlone, Raised
 from .load import load
+from .sizes import STATIC, Policy, Sizes
 from .values import (
     NULL,
     Cell,
@@ -41,6 +42,8 @@ from .values import (
 )
 
 MAX_DEPTH = 120
+_KEPT_IN_C = ("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__kwdefaults__", "__annotations__")
+"""Attributes of a function that aren't in its `__dict__`."""
 _NOT_INLINED = ("torch._dynamo", "torch._inductor", "torch.fx", "torch.jit", "torch._subclasses", "torch._functorch", "logging", "threading", "importlib", "warnings")  # fmt: skip
 
 
@@ -52,19 +55,31 @@ class Tracer:
     """The state of one attempt at one frame.
 
     `stop_at` is the position (count of instructions run) before which the
-    attempt ends with a break; None for the first attempt.
+    attempt ends with a break; None for the first attempt. `hooked` says that
+    stubs called by Python are compiled by themselves (the hook's extent).
     """
 
-    def __init__(self, spec: FrameSpec, globals: dict[str, Any], options: Any, stop_at: int | None = None) -> None:
+    def __init__(
+        self,
+        spec: FrameSpec,
+        globals: dict[str, Any],
+        options: Any,
+        stop_at: int | None = None,
+        hooked: bool = False,
+        sizes: Policy = STATIC,
+    ) -> None:
         from .torch_.state import State
 
         self.spec = spec
         self.entry_globals = globals
         self.options = options
         self.stop_at = stop_at
+        self.hooked = hooked
         self.position = 0
         self.frame: Any = None
         self.handled: Value | None = None
+        self.raised: Value | None = None  # the exception raised last: it may leave the traced code
+        self.thrown: dict[Value, list[tuple[str, int, str]]] = {}  # tracebacks of raised exceptions, outermost first
         self.builder = GraphBuilder(
             scalar_outputs=options.capture_scalar_outputs, shape_outputs=options.capture_dynamic_output_shape_ops
         )
@@ -93,6 +108,19 @@ class Tracer:
         self.loops: dict[int, int] = {}
         self.started = time.monotonic()
         self.state = State(self)
+        self.sizes = Sizes(self, sizes)
+
+    def release(self) -> None:
+        """Let go of the program's objects: values refer to each other in cycles, and would hold them for a while."""
+        for lazy in self.by_source.values():
+            lazy.obj = lazy.value = lazy.tracer = None
+        for value in self.by_identity.values():
+            if hasattr(value, "obj"):
+                value.obj = None
+        self.frame = self.raised = self.handled = None
+        for memory in (self.by_source, self.by_identity, self.keep_alive, self.instance_dicts, self.input_versions):
+            memory.clear()  # type: ignore[attr-defined]
+        self.locals = []
 
     # Objects from outside
 
@@ -177,7 +205,9 @@ class Tracer:
             if owner.source is not None:
                 self.guard("KEYS", S.Attr(owner.source, "__dict__"), list(own))
             names = [name for name in own if name not in owner.attrs or owner.attrs[name] is not None]
-        return names + [name for name, value in owner.attrs.items() if value is not None and name not in names]
+        hidden = _KEPT_IN_C if isinstance(owner, Function) else ()
+        added = [name for name, value in owner.attrs.items() if value is not None and name not in hidden]
+        return names + [name for name in added if name not in names]
 
     def tensor_input(self, obj: torch.Tensor, source: Source) -> Value:
         """A tensor from outside: a placeholder of the graph, its metadata guarded."""
@@ -189,7 +219,7 @@ class Tracer:
                 self.guard("TYPE", source, cls)
                 return Opaque(obj, source)
         try:
-            node, fake = self.builder.placeholder(f"l_{len(self.inputs)}", obj)
+            node, fake = self.builder.placeholder(f"l_{len(self.inputs)}", obj, self.sizes.dims(obj, source))
         except FakeFailure as failure:
             self.guard("TYPE", source, cls)
             value = Opaque(obj, source)
@@ -198,6 +228,7 @@ class Tracer:
         self.guard("TENSOR", source, obj)
         self.inputs.append(source)
         self.input_versions.append((fake, version(fake)))
+        self.sizes.met(source, obj, fake)
         return Tensor(node, fake, source, obj)
 
     def input_changed(self) -> bool:
@@ -210,9 +241,7 @@ class Tracer:
         """Whether a dict is the globals of a loaded module (or of the traced frame)."""
         if obj is self.entry_globals or id(obj) in self.namespaces:
             return True
-        name = obj.get("__name__") if "__spec__" in obj else None
-        module = sys.modules.get(name) if isinstance(name, str) else None
-        return module is not None and vars(module) is obj
+        return "__spec__" in obj and naming.module_name(obj) is not None
 
     def namespace(
         self, globals: dict[str, Any], holder: Source | None = None, holder_attribute: str = "__globals__"
@@ -220,10 +249,9 @@ class Tracer:
         """The value of a globals dict; `holder` is a function (or, by `__dict__`, a module) that reaches it."""
         found = self.namespaces.get(id(globals))
         if found is None:
-            name = globals.get("__name__")
-            module = sys.modules.get(name) if isinstance(name, str) else None
-            if module is not None and vars(module) is globals:
-                source: Source = S.Globals(str(name))
+            name = naming.module_name(globals)
+            if name is not None:
+                source: Source = S.Globals(name)
             elif globals is self.entry_globals:
                 source = S.Globals("")
             else:
@@ -305,9 +333,16 @@ class Tracer:
     def guard(self, kind: str, source: Source | None, expected: Any = None) -> None:
         """Note a fact that the trace relies on. `expected` is what `finish` encodes for the kind."""
         key = (kind, source, constants.token(expected) if kind in ("LACKS", "HAS", "NOATTR") else None)
-        if kind in ("SAME", "DISTINCT"):
+        if kind in ("SAME", "DISTINCT", "ORDER"):
             key = (kind, source, expected)
         self.guards.setdefault(key, (kind, source, expected))
+
+    def set_order(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The order of a set to which `keys` were added one by one: a fact of the process where there are strings."""
+        order = tuple(set(keys))
+        if any(type(key) is str for key in keys):
+            self.guard("ORDER", None, (keys, order))
+        return order
 
     def guard_global(self, fact: str) -> None:
         """Note that a fact of the process's global state was read."""
@@ -335,7 +370,9 @@ class Tracer:
         """Record a call of a tensor's method; the receiver is the first argument."""
         from .torch_.tensors import tensor_method
 
-        return tensor_method(self, name, force(args[0]), args[1:], kwargs or {})
+        receiver = force(args[0])
+        assert isinstance(receiver, Tensor)
+        return tensor_method(self, name, receiver, args[1:], kwargs or {})
 
     # Frames
 
@@ -357,6 +394,8 @@ class Tracer:
             if getattr(f.obj, "_torchdynamo_disable", False) or getattr(f.obj, "__aotdyn_disable__", False):
                 return f"call of {f.qualname}, which is marked as disabled"
             module = f.obj.__globals__.get("__name__") or ""
+            if f.obj.__dict__.get("__script_if_tracing_wrapper"):
+                return ""  # scripts under jit tracing alone
             if module.startswith(_NOT_INLINED) and any(
                 module == m or module.startswith((m + ".", m)) for m in _NOT_INLINED
             ):
@@ -366,6 +405,7 @@ class Tracer:
     def inline(self, f: Function, bound: dict[str, Value], by_call: bool) -> Value:
         """Run a Python function's body on values."""
         from aotdyn.rewrite.digest import digest
+        from aotdyn.rewrite.originals import dispatcher_of
 
         from .frame import Frame
 
@@ -377,6 +417,7 @@ class Tracer:
             row = Inlined(str(f.globals.obj.get("__name__")), f.qualname, digest(code))
             self.inlined[row.module, row.qualname, row.digest] = row
         frame = Frame(self, code, f.globals, bound, cells, f.owner, f.path, self.frame, by_call)
+        frame.stub = f.obj is not None and dispatcher_of(f.obj.__code__) is not None
         self.depth += 1
         try:
             return frame.run()
@@ -418,17 +459,10 @@ class Tracer:
             )
 
     def break_position(self) -> int:
-        """Position of the operation at which the frames can be given up now: the innermost that a CALL chain reaches."""
-        chain = []
-        frame = self.frame
-        while frame is not None:
-            chain.append(frame)
-            frame = frame.caller
-        chain.reverse()
-        for outer, inner in zip(chain, chain[1:]):
-            if not inner.by_call:
-                return outer.position
-        return chain[-1].position
+        """Position of the operation at which the frames can be given up now."""
+        from .giveup import last_frame
+
+        return last_frame(self, self.frame).position
 
     def in_try(self) -> bool:
         """Whether an exception raised now could be seen by a handler or a `with` of the user's."""

@@ -193,15 +193,21 @@ class Mapping(Value):
 
 
 class SetValue(Value):
-    """A set or frozenset: native key -> element."""
+    """A set or frozenset: native key -> element.
 
-    __slots__ = ("cls", "items", "obj")
+    `grown` counts elements that were added one by one to an empty set and
+    never taken out: while it is the number of elements, their order follows
+    from the order in which they came.
+    """
+
+    __slots__ = ("cls", "grown", "items", "obj")
 
     def __init__(self, cls: type, items: dict[Any, Value], source: Source | None = None, obj: Any = None) -> None:
         super().__init__(source)
         self.cls = cls
         self.items = items
         self.obj = obj
+        self.grown = 0
 
 
 class Object(Value):
@@ -414,7 +420,8 @@ class SequenceIterator(Iterator):
 
     @property
     def cls(self) -> type:  # type: ignore[override]
-        return type(iter(getattr(self.sequence, "cls", tuple)()))
+        made = getattr(self.sequence, "cls", tuple)
+        return type(iter(range(0) if made is range else made()))
 
     def advance(self, t: Any) -> Value | None:
         sequence = self.sequence

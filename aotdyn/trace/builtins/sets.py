@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from aotdyn.guards.sources import Pure
 from aotdyn.trace import model
 from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import handles
-from aotdyn.trace.values import Const, SetValue, Value, force
+from aotdyn.trace.values import Const, Generator, Iterator, Sequence, SetValue, Value, force
 
 from .common import change, each, none, payload, receiver
 from .views import DictView, as_set
@@ -56,25 +57,47 @@ def ordered_items(t: Any, value: SetValue) -> list[Value]:
     """The elements in the order in which the real set gives them; Break where it can't be known.
 
     Ints below 8 go to the slot of their value in a table of any size, whatever
-    the set's history; other orders depend on hashes, collisions and deletions.
+    the set's history. Other orders depend on hashes, collisions and deletions:
+    the order is a fact, read from the real set or from one that grows in the
+    same way, and it is guarded, since hashes of strings differ from process to
+    process.
     """
-    if len(value.items) < 2:
+    keys = list(value.items)
+    if len(keys) < 2:
         return list(value.items.values())
-    if all(type(key) is int and 0 <= key < 8 for key in value.items):
-        return [value.items[key] for key in sorted(value.items)]
+    if all(type(key) is int and 0 <= key < 8 for key in keys):
+        return [value.items[key] for key in sorted(keys)]
+    if all(type(key) in (int, str) for key in keys):
+        if value.grown == len(keys):
+            order = t.set_order(tuple(keys))
+            return [value.items[key] for key in order]
+        if value.source is not None and value not in t.changed:
+            order = tuple(value.obj)
+            t.guard("CONST", Pure("tuple", value.source), order)
+            return [value.items[key] for key in order]
     raise Break("iteration over a set in an order that differs from process to process", "iterate over sorted(...)")
 
 
 @handles(set)
 def _set(t: Any, iterable: Value | None = None) -> Value:
-    return SetValue(set, {} if iterable is None else dict(elements(t, iterable)))
+    return _new(t, set, iterable)
+
+
+def _new(t: Any, cls: type, iterable: Value | None) -> SetValue:
+    """A set of what an iterable gives; one that isn't a set or dict is added item by item."""
+    if iterable is None:
+        return SetValue(cls, {})
+    made = SetValue(cls, dict(elements(t, iterable)))
+    if isinstance(payload(iterable), (Const, Generator, Iterator, Sequence)):
+        made.grown = len(made.items)
+    return made
 
 
 @handles(frozenset)
 def _frozenset(t: Any, iterable: Value | None = None) -> Value:
     if iterable is not None and force(iterable).cls is frozenset:
         return force(iterable)
-    return SetValue(frozenset, {} if iterable is None else dict(elements(t, iterable)))
+    return _new(t, frozenset, iterable)
 
 
 @handles(set.__init__)
@@ -85,7 +108,8 @@ def _init(t: Any, self: Value, iterable: Value | None = None) -> Value:
 
 def _replace(t: Any, self: Value, items: dict[Any, Value]) -> Value:
     change(t, self)
-    receiver(self, SetValue).items = items
+    part = receiver(self, SetValue)
+    part.items, part.grown = items, 0
     return none()
 
 
@@ -96,6 +120,7 @@ def _add(t: Any, self: Value, item: Value) -> Value:
     if key not in part.items:
         change(t, self)
         part.items[key] = item
+        part.grown += 1
     return none()
 
 
@@ -115,6 +140,7 @@ def _take_out(t: Any, self: Value, item: Value, silently: bool) -> Value:
     if key in part.items:
         change(t, self)
         del part.items[key]
+        part.grown = -1 << 30
         return none()
     return none() if silently else t.raise_(KeyError, item)
 
@@ -129,6 +155,7 @@ def _pop(t: Any, self: Value) -> Value:
     key, item = next(iter(part.items.items()))
     change(t, self)
     del part.items[key]
+    part.grown = -1 << 30
     return item
 
 

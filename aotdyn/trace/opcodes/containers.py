@@ -33,6 +33,7 @@ def LIST_TO_TUPLE(t: Any, frame: Frame, ins: Instruction) -> None:
 def BUILD_SET(t: Any, frame: Frame, ins: Instruction) -> None:
     found = SetValue(set, {})
     _add(t, found, frame.popn(ins.arg))
+    found.grown = len(found.items)
     frame.push(found)
 
 
@@ -73,7 +74,10 @@ def LIST_EXTEND(t: Any, frame: Frame, ins: Instruction) -> None:
 @opcode("SET_ADD")
 def SET_ADD(t: Any, frame: Frame, ins: Instruction) -> None:
     item = frame.pop()
-    _add(t, _set(frame.stack[-ins.arg]), [item])
+    target = _set(frame.stack[-ins.arg])
+    before = len(target.items)
+    _add(t, target, [item])
+    target.grown += len(target.items) - before
 
 
 @opcode("SET_UPDATE")

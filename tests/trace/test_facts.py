@@ -1,0 +1,131 @@
+"""Facts of the process that tracing reads: results that functools keeps, the order of sets."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+import aotdyn
+
+X = torch.arange(6.0).reshape(2, 3)
+CALLS: list[Any] = []
+FACTOR = [2.0]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing stored by an earlier run is used, and a failure of ours fails."""
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("AOTDYN_STRICT", "1")
+    CALLS.clear()
+
+
+@functools.lru_cache(maxsize=8)
+def kept(n, scale=1):
+    CALLS.append((n, scale))
+    return n * scale * FACTOR[0]
+
+
+class Model(torch.nn.Module):
+    @functools.cache  # noqa: B019
+    def width(self, n):
+        CALLS.append(n)
+        return [n] * 2
+
+    def forward(self, x):
+        widths = self.width(3)
+        return x * sum(widths), widths
+
+
+def uses_kept(x):
+    return x * kept(3) + kept(2, scale=3) + kept(3)
+
+
+def test_cached_functions_answer_from_their_cache():
+    kept.cache_clear()
+    compiled = aotdyn.compile(uses_kept, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(X), X * 6 + 12 + 6)
+    assert CALLS == [(3, 1), (2, 3)]
+    FACTOR[0] = 5.0
+    try:
+        torch.testing.assert_close(compiled(X), X * 6 + 12 + 6)  # as plain Python: the cache doesn't look again
+        kept.cache_clear()
+        torch.testing.assert_close(compiled(X), X * 15 + 30 + 15)
+    finally:
+        FACTOR[0] = 2.0
+        kept.cache_clear()
+    assert CALLS == [(3, 1), (2, 3)] * 2
+
+
+def test_what_a_cache_keeps_is_the_same_object():
+    model = Model()
+    compiled = aotdyn.compile(model, backend="eager", fullgraph=True)
+    (first, one), (second, two) = compiled(X), compiled(X)
+    torch.testing.assert_close(first, second)
+    assert one is two is model.width(3)
+    assert CALLS == [3]
+
+
+def test_cached_functions_of_tensors_run_in_python():
+    @functools.lru_cache(maxsize=2)
+    def twice(x):
+        return x * 2
+
+    compiled = aotdyn.compile(lambda x: twice(x) + 1, backend="eager")
+    torch.testing.assert_close(compiled(X), X * 2 + 1)
+
+
+NAMES = ["full", "sliding", "chunked", "linear", "full"]
+
+
+def built(x):
+    return list(set(NAMES)), x + 1
+
+
+def displayed(x):
+    a, b = "left", "right"
+    found = {a, b}
+    found.add("middle")
+    return list(found), list({name[:3] for name in NAMES}), x + 1
+
+
+def of_numbers(x):
+    return list(set([100, 3, 64, 1 << 40, -7])), list(set(range(20, 3, -1))), x + 1  # noqa: C405
+
+
+OUTSIDE = {"x", "y", "zebra"}
+
+
+def from_outside(x):
+    return list(OUTSIDE), x + 1
+
+
+@pytest.mark.parametrize("f", [built, displayed, of_numbers, from_outside], ids=lambda f: f.__name__)
+def test_sets_give_their_own_order(f):
+    expected, found = f(X), aotdyn.compile(f, backend="eager", fullgraph=True)(X)
+    assert expected[:-1] == found[:-1]
+
+
+PROGRAM = """
+import sys, torch, aotdyn
+def f(x):
+    for name in set(["a", "b", "c"]):
+        x = x * 2 + ord(name)
+    return x
+x = torch.ones(2)
+assert torch.equal(f(x), aotdyn.compile(f, backend="eager", fullgraph=True)(x)), "another order"
+"""
+
+
+def test_a_stored_order_holds_for_processes_of_that_order_alone(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    for seed in ("1", "2", "3"):
+        subprocess.run([sys.executable, str(path)], check=True, env={**os.environ, "PYTHONHASHSEED": seed})
