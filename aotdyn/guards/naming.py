@@ -81,8 +81,8 @@ def path_of(obj: Any) -> Path | None:
     A module's qualname is the empty string.
     """
     if isinstance(obj, types.ModuleType):
-        name = getattr(obj, "__name__", None)
-        return (name, "") if isinstance(name, str) and sys.modules.get(name) is obj else None
+        name = module_name(vars(obj))
+        return (name, "") if name is not None and sys.modules.get(name) is obj else None
     path: Path | None
     if isinstance(obj, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         path = ("torch.ops", str(obj))
@@ -106,6 +106,18 @@ def path_of(obj: Any) -> Path | None:
         if path and _finds(path, obj):
             return path
     return _c_table().get(_Identity(obj))
+
+
+def module_name(namespace: dict[str, Any]) -> str | None:
+    """The name under which the module of these globals is loaded, None where it isn't.
+
+    That needn't be its `__name__`: `_collections_abc` calls itself `collections.abc`.
+    """
+    for name in (namespace.get("__name__"), getattr(namespace.get("__spec__"), "name", None)):
+        module = sys.modules.get(name) if isinstance(name, str) else None
+        if module is not None and getattr(module, "__dict__", None) is namespace:
+            return name
+    return None
 
 
 def find(module: str, qualname: str, load: bool = True) -> Any:

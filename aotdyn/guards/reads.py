@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
+
+SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+"""Descriptors of what an object keeps outside of its dict."""
 
 
 def class_attribute(cls: type, name: str) -> Any:
@@ -19,17 +23,27 @@ _namespace = type.__dict__["__dict__"].__get__
 
 
 def lacks_attribute(obj: Any, name: str) -> bool:
-    """Whether neither the MRO of the object's class nor its own dict holds `name`."""
+    """Whether neither the MRO of the object's class nor its own dict holds `name`; a slot that holds nothing lacks it."""
     try:
-        class_attribute(type(obj), name)
-        return False
+        found = class_attribute(type(obj), name)
     except AttributeError:
         pass
+    else:
+        return isinstance(found, SLOTS) and _is_empty(found, obj)
     try:
         namespace = object.__getattribute__(obj, "__dict__")
     except AttributeError:
         return True
     return name not in namespace
+
+
+def _is_empty(slot: Any, obj: Any) -> bool:
+    """Whether a slot of `obj`, or an attribute kept in C, has no value."""
+    try:
+        slot.__get__(obj, type(obj))
+    except AttributeError:
+        return True
+    return False
 
 
 def dict_key(mapping: dict, i: int) -> Any:

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from aotdyn.guards import constants, fast, naming, shapes, tensors
+from aotdyn.guards import constants, fast, naming, shapes, tensors, versions
 from aotdyn.guards.globalstate import FACTS, state_guard
 from aotdyn.guards.kinds import KINDS
 from aotdyn.guards.pure import PURE
@@ -38,8 +38,8 @@ class Host(NamedTuple):
 
     graph: Callable[[list[Any]], Callable[..., Any]]
     "the compiled graph, given this call's inputs"
-    continuation: Callable[[int], Any]
-    "the continuation object of a resume point"
+    continuation: Callable[[int, dict[str, Any]], Any]
+    "the continuation object of a resume point, given the globals of its frame"
     code: Callable[[], types.CodeType]
     "the entry's original code"
     lowering: Callable[[Variant], tuple[types.CodeType, list[Recipe]]]
@@ -128,6 +128,7 @@ class _Filler:
         self.env = env
         self.host = host
         self.calls = itertools.count()
+        self._quick: versions.Versions | None = None
 
     def fill(self, recipe: Recipe) -> Any:
         """The object for one cell."""
@@ -161,6 +162,18 @@ class _Filler:
         if any(other is not first for other in others):
             raise BindingMiss(-1, f"there are two classes {first.__module__}.{first.__qualname__}")
         return first
+
+    def fill_quick_find(self, levels: list[int], static: list[int]) -> Any:
+        return self._versions(levels, static).find
+
+    def fill_quick_arm(self, levels: list[int], static: list[int]) -> Any:
+        return self._versions(levels, static).arm
+
+    def _versions(self, levels: list[int], static: list[int]) -> versions.Versions:
+        if self._quick is None:
+            usable = all(versions.is_static(type(self.read(source))) for source in static)
+            self._quick = versions.Versions(levels, self.calls, usable)
+        return self._quick
 
     def fill_live_code(self, source: int) -> Any:
         return self.read(source).__code__
@@ -230,7 +243,8 @@ class _Filler:
         return self.host.graph([self.read(source) for source in self.variant.inputs])
 
     def fill_continuation(self, point: int) -> Any:
-        return self.host.continuation(point)
+        source = self.variant.resumes[point].globals
+        return self.host.continuation(point, self.env.globals if source < 0 else self.read(source))
 
     def _find(self, find: Callable[..., Any], *args: Any) -> Any:
         try:

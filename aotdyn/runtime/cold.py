@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import marshal
-import sys
 import threading
 import types
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,8 @@ log = logging.getLogger("aotdyn")
 _stores: dict[tuple[str, bool, str], Store] = {}
 _graphs: dict[str, Any] = {}
 "Graphs traced by this process, by key."
-_continuations: dict[tuple[str, str], Continuation] = {}
+_continuations: dict[tuple[str, str, int], Continuation] = {}
+"By name, extent and identity of the globals, which the continuation keeps alive."
 _entries: dict[str, Entry] = {}
 "Dispatcher name to entry, for as long as the process lives."
 _lock = threading.RLock()
@@ -94,10 +94,15 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
     from aotdyn.graph import data
     from aotdyn.store import records
     from aotdyn.trace.api import trace as trace_frame
+    from aotdyn.trace.sizes import Policy
 
     spec = entry.spec
     with events.phase("trace"), notice.waiting(spec.qualname):
-        traced = trace_frame(spec, entry.code(), entry.globals, args, config.current(), entry.extent.fullgraph)
+        sizes = Policy(entry.moved, _all_vary(entry.extent))
+        extent = entry.extent
+        traced = trace_frame(
+            spec, entry.code(), entry.globals, args, config.current(), extent.fullgraph, not extent.number, sizes
+        )
     variant = traced.variant
     events.traced(f"{spec.module}.{spec.qualname}")
     events.count("tensor_calls_captured", variant.operations)
@@ -108,7 +113,7 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
     if variant.leave:
         events.left_alone(spec.qualname, variant.leave)
     if traced.graph is not None:
-        variant.graph = data.key(traced.graph)
+        variant.graph = data.key(traced.graph, durable=False)
         _graphs[variant.graph] = traced.graph
         try:
             data.encode(traced.graph)
@@ -121,6 +126,18 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
     if not variant.process_local:
         variant = records.decode(records.encode(variant))  # what a later process will read
     return variant
+
+
+def learns(entry: Entry) -> bool:
+    """Whether sizes that move become symbols."""
+    return entry.extent.dynamic is not False and config.current().automatic_dynamic_shapes
+
+
+def _all_vary(extent: Extent) -> bool:
+    """Whether every size is a symbol from the start."""
+    if extent.dynamic is None:
+        return not config.current().assume_static_by_default
+    return extent.dynamic
 
 
 def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
@@ -145,30 +162,36 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
         )
 
 
-def continuation(entry: Entry, point: ResumePoint) -> Continuation:
-    """The continuation of a resume point, with entries for what follows it."""
+def continuation(entry: Entry, point: ResumePoint, globals: dict[str, Any]) -> Continuation:
+    """The continuation of a resume point in a frame with these globals, with entries for what follows it."""
     from aotdyn.rewrite.points import dispatcher_name, retarget
 
     extent: Extent = entry.extent
     with _lock:
-        found = _continuations.get((point.name, extent.number))
+        found = _continuations.get((point.name, extent.number, id(globals)))
         if found is not None:
             return found
-        globals = entry.globals if point.globals < 0 else vars(sys.modules[point.frame.module.partition("@")[0]])
         code = marshal.loads(point.code)
         origin = _Origin(point.origin)
         names = {}
         for spec in point.exits:
-            name = dispatcher_name(spec, extent.number)
+            name = _free_name(dispatcher_name(spec, extent.number), globals)
             names[dispatcher_name(spec)] = name
             make_entry(name, spec, extent, globals, origin)
-        if extent.number:
+        if any(name != own for own, name in names.items()):
             code = retarget(code, names)
         found = Continuation(point.name, code, globals, point.frame)
         if not extent.number and found.made is not None:
             globals.setdefault(point.name, found.made)
-        _continuations[point.name, extent.number] = found
+        _continuations[point.name, extent.number, id(globals)] = found
     return found
+
+
+def _free_name(name: str, globals: dict[str, Any]) -> str:
+    """A dispatcher's name that no frame with other globals asks: the same code may run in several namespaces."""
+    while (found := _entries.get(name)) is not None and found.globals is not globals:
+        name += "~"
+    return name
 
 
 class _Origin:

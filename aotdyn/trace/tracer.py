@@ -117,10 +117,8 @@ class Tracer:
         for value in self.by_identity.values():
             if hasattr(value, "obj"):
                 value.obj = None
-        self.frame = self.raised = self.handled = None
-        for memory in (self.by_source, self.by_identity, self.keep_alive, self.instance_dicts, self.input_versions):
-            memory.clear()  # type: ignore[attr-defined]
-        self.locals = []
+        self.builder.release()
+        vars(self).clear()
 
     # Objects from outside
 

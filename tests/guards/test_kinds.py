@@ -23,7 +23,7 @@ def code_of(v):
     return compile_lowered(lowered), lowered.pool
 
 
-HOST = binding.Host(lambda inputs: None, lambda point: None, lambda: None, code_of)
+HOST = binding.Host(lambda inputs: None, lambda point, globals: None, lambda: None, code_of)
 
 
 def holds(kind: str, expected: Any, made_of: Any, other: Any, source: S.Source | None = X, also: list = ()) -> bool:

@@ -25,7 +25,7 @@ def run(v, args, graph=None, continuation=None, globals=None, count=None):
 
     stored = msgspec.msgpack.decode(msgspec.msgpack.encode(v), type=Variant)
     stored.locals = v.locals
-    host = binding.Host(lambda inputs: graph, continuation or (lambda p: None), lambda: run.__code__, lowering)
+    host = binding.Host(lambda inputs: graph, continuation or (lambda p, g: None), lambda: run.__code__, lowering)
     bound = binding.bind(stored, args, globals or {}, host, lambda *a: ("miss", *a))
     if count is not None:
         count.append(bound.calls)
@@ -200,7 +200,7 @@ def test_resume():
     point = ResumePoint("r", frame, 12, False, ())
     steps = [("out", 0, 0), ("tuple", 1, [0]), ("continuation", 2, 0), ("resume", -1, 0, 1)]
     v = variant(("x",), [(X, "TENSOR", tensors.metadata(T))], [X], steps, resumes=[point])
-    state, k = run(v, (T,), lambda x: (x * 2,), continuation=lambda p: ("k", p))(T)
+    state, k = run(v, (T,), lambda x: (x * 2,), continuation=lambda p, g: ("k", p))(T)
     assert k == ("k", 0)
     assert torch.equal(state[0], T * 2)
 

@@ -1,0 +1,222 @@
+"""Runs a program plainly, compiled, and warm from the store, and tells what each run did.
+
+A corpus module declares programs with `@program()`. For each run the module is
+executed anew under its name, so that what one run writes (globals, class
+attributes, defaults) doesn't reach the next, and what the store knows must be
+bound to new functions and classes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from describe import Describer
+
+CORPUS = Path(__file__).resolve().parent / "corpus"
+
+
+class Program:
+    """A function to call `calls` times, each time with what `args` makes.
+
+    `graphs` is False where nothing can be captured, `keeps` where the
+    arguments stay the same objects from call to call.
+    """
+
+    def __init__(
+        self, function: Any, args: Callable[[], tuple[Any, ...]], calls: int, graphs: bool, keeps: bool
+    ) -> None:
+        self.function, self.args, self.calls, self.graphs, self.keeps = function, args, calls, graphs, keeps
+
+
+def default_args() -> tuple[Any, ...]:
+    """One small tensor with numbers of both signs."""
+    return (torch.arange(6.0).reshape(2, 3) - 2,)
+
+
+def program(
+    args: Callable[[], tuple[Any, ...]] = default_args, *, calls: int = 2, graphs: bool = True, keeps: bool = False
+) -> Callable[[Any], Any]:
+    """Declare a function of a corpus module to be a program."""
+
+    def declare(function: Any) -> Any:
+        function.__globals__.setdefault("PROGRAMS", {})[function.__name__] = Program(
+            function, args, calls, graphs, keeps
+        )
+        return function
+
+    return declare
+
+
+_codes: dict[str, types.CodeType] = {}
+
+
+def load(name: str, source: str, file: str) -> types.ModuleType:
+    """The module `name`, executed anew."""
+    if file not in _codes:
+        _codes[file] = compile(source, file, "exec")
+    module = types.ModuleType(name)
+    module.__file__ = file
+    sys.modules[name] = module
+    exec(_codes[file], vars(module))
+    return module
+
+
+def corpus(name: str) -> types.ModuleType:
+    """A module of the corpus, executed anew."""
+    file = CORPUS / f"{name}.py"
+    return load(f"aotdyn_corpus_{name}", "" if str(file) in _codes else file.read_text(), str(file))
+
+
+def names() -> list[tuple[str, str]]:
+    """Module and function of every program."""
+    found = []
+    for file in sorted(CORPUS.glob("*.py")):
+        found += [(file.stem, name) for name in vars(corpus(file.stem)).get("PROGRAMS", {})]
+    return found
+
+
+def lines_of(error: BaseException, file: str) -> list[tuple[str, int]]:
+    """The entries of a traceback in `file`: function and line."""
+    entries = traceback.extract_tb(error.__traceback__)
+    return [(entry.name, entry.lineno or 0) for entry in entries if entry.filename == file]
+
+
+def _links(error: BaseException | None, file: str, describe: Describer, depth: int = 0) -> Any:
+    if error is None or depth > 4:
+        return None
+    return {
+        "type": f"{type(error).__module__}.{type(error).__qualname__}",
+        "text": str(error),
+        "args": describe(error.args),
+        "attributes": describe(vars(error)),
+        "lines": lines_of(error, file),
+        "context": _links(error.__context__, file, describe, depth + 1),
+        "cause": _links(error.__cause__, file, describe, depth + 1),
+        "suppressed": error.__suppress_context__,
+    }
+
+
+def modes() -> dict[str, Any]:
+    """Modes of the process that a program might leave changed."""
+    return {
+        "grad": torch.is_grad_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "dtype": torch.get_default_dtype(),
+        "handled": sys.exc_info()[0],
+    }
+
+
+def observe(module: types.ModuleType, declared: Program, function: Any) -> list[Any]:
+    """Call `function` as the program says; for each call, all that could be seen of it."""
+    torch.manual_seed(0)
+    random.seed(0)
+    seen = []
+    args: tuple[Any, ...] = ()
+    for _ in range(declared.calls):
+        if not declared.keeps or not seen:
+            with contextlib.redirect_stdout(io.StringIO()):
+                args = declared.args()
+        seen.append(_call(module, function, args))
+    return seen
+
+
+def _call(module: types.ModuleType, function: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+    describe = Describer(module.__name__)
+    out = io.StringIO()
+    result: Any = None
+    raised: Any = None
+    with contextlib.redirect_stdout(out):
+        try:
+            result = function(*args)
+        except Exception as error:
+            # Program errors alone: a failure of ours must not look like one.
+            if type(error).__module__.startswith("aotdyn."):
+                raise
+            raised = _links(error, str(module.__file__), describe)
+            error.__traceback__ = None
+    globals_ = {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("__")
+        and name != "PROGRAMS"
+        and not isinstance(value, types.ModuleType | types.FunctionType)
+    }
+    with contextlib.redirect_stdout(io.StringIO()):
+        return {
+            "printed": out.getvalue(),
+            "raised": raised,
+            "modes": modes(),
+            "random": (torch.get_rng_state().sum().item(), random.random()),
+            "result": describe(result),
+            "args": describe(args),
+            "globals": describe(globals_),
+        }
+
+
+def counters() -> tuple[int, int]:
+    """Frames traced and graphs run so far."""
+    from aotdyn.report import events
+
+    found = events.snapshot()
+    return found["traced"], found["graph_calls"]
+
+
+class Difference(AssertionError):
+    """A run of a program differed from plain Python."""
+
+
+def same(plain: list[Any], other: list[Any], how: str) -> None:
+    """Compare two lists of observations; raises Difference with what differs."""
+    for number, (expected, found) in enumerate(zip(plain, other, strict=True)):
+        for what in expected:
+            if expected[what] != found[what]:
+                raise Difference(f"{how}, call {number}: {what}\n  plain: {expected[what]}\n  {how}: {found[what]}")
+
+
+def run(make: Callable[[], types.ModuleType], name: str, *, ways: tuple[str, ...] = ("cold", "warm")) -> None:
+    """Run a program plainly and in `ways`; raises Difference where one isn't the same, or a warm one traces."""
+    import aotdyn
+    from aotdyn.runtime import cold
+
+    module = make()
+    declared = module.PROGRAMS[name]
+    plain = observe(module, declared, declared.function)
+    for way in ways:
+        module = make()
+        declared = module.PROGRAMS[name]
+        if way == "warm":
+            cold.forget()
+        before = counters()
+        compiled = aotdyn.compile(declared.function, backend="eager")
+        same(plain, observe(module, declared, compiled), way)
+        traced, graphs = (now - then for now, then in zip(counters(), before, strict=True))
+        if way == "warm" and traced:
+            raise Difference(f"the warm run traced {traced} frames")
+        if declared.graphs and not graphs:
+            raise Difference(f"the {way} run called no graph")
+
+
+@contextlib.contextmanager
+def limit(seconds: int) -> Iterator[None]:
+    """Stop a program that doesn't end."""
+    import signal
+
+    def expired(*_: object) -> None:
+        raise TimeoutError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
