@@ -81,6 +81,10 @@ class GraphBuilder:
         self._made: list[fx.Node] = []
         self._inputs: dict[int, tuple[torch.Tensor, fx.Node, Any]] = {}
 
+    def release(self) -> None:
+        """Let go of the real tensors."""
+        self._inputs.clear()
+
     @functools.cached_property
     def fake_mode(self) -> FakeTensorMode:
         """Made at the first tensor: it imports `torch._dynamo`."""

@@ -51,7 +51,8 @@ def fix(exc: BaseException) -> BaseException:
     """Drops aotdyn's frames, generated ones included, from the traceback of `exc`, and gives `exc` back.
 
     The entry of the frame that calls `fix` goes as well where that frame had
-    entered continuations: what happened in it shows in theirs.
+    entered continuations, or called a graph in code that stands for its own:
+    what happened in it shows in theirs.
     """
     caller = sys._getframe(1)
     kept: list[types.TracebackType] = []
@@ -63,6 +64,8 @@ def fix(exc: BaseException) -> BaseException:
             if entered and kept and kept[-1].tb_frame is caller:
                 kept.pop()
         else:
+            if kept and kept[-1].tb_frame is caller and _stands_for(entry.tb_frame, caller):
+                kept.pop()
             entered = False
             kept.append(entry)
         entry = entry.tb_next
@@ -72,6 +75,13 @@ def fix(exc: BaseException) -> BaseException:
         chain = entry
     exc.__traceback__ = chain
     return exc
+
+
+def _stands_for(frame: types.FrameType, caller: types.FrameType) -> bool:
+    """Whether a frame runs a graph that was generated at the lines of the caller's code."""
+    code, callers = frame.f_code, caller.f_code
+    same = code.co_filename == callers.co_filename and code.co_name == callers.co_name
+    return same and frame.f_globals is not caller.f_globals
 
 
 def _ours(entry: types.TracebackType) -> bool:

@@ -23,7 +23,7 @@ from . import builtins, torch_
 from .control import Break, LeaveAlone, Raised, Unbuildable
 from .finish import broken, left_alone, returned
 from .frame import Frame
-from .giveup import called_from, constructs, last_frame
+from .giveup import called_from, chain_of, constructs, is_tensor_operation, last_frame
 from .sizes import STATIC, Policy
 from .tracer import MAX_DEPTH, Stop, Tracer
 from .values import NULL, SavedException, Value
@@ -113,7 +113,9 @@ def _attempts(
                 assert reason is not None
                 if fullgraph:
                     raise _violated(where, reason) from None
-                return _traced(t, broken(t, _chain(t), where))
+                result = broken(t, chain_of(t.frame), where)
+                result[0].eager_operations = int(is_tensor_operation(t.frame))
+                return _traced(t, result)
             except Unbuildable as problem:
                 stop_at = _earlier(problem, stop_at)
         except Break as found:
@@ -178,15 +180,6 @@ def _outermost(t: Tracer, code: types.CodeType, globals: dict[str, Any], args: t
     if spec.offset:
         frame.start_at(spec.offset, stack)
     return frame
-
-
-def _chain(t: Tracer) -> list[Frame]:
-    frames: list[Frame] = []
-    frame: Any = t.frame
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.caller
-    return frames[::-1]
 
 
 def _where(t: Tracer, reason: Break, place: tuple[str, int, str] | None = None) -> BreakInfo:

@@ -275,6 +275,8 @@ class Emitter:
         elif isinstance(payload, SetValue):
             self.helper("replace_set", register, self.add("set", self._many(payload.items.values())))
         self.attributes(register, v)
+        if v in self.t.thrown:
+            self.helper("thrown", register, self.const(tuple(self.t.thrown[v])))
         return register
 
     def fill_mapping(self, register: int, payload: Mapping) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Sequence as AnySequence
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,13 @@ from .decode import Instruction, decode
 from .liveness import liveness
 from .opcodes import OPCODES
 from .opcodes.exceptions import Chained, chain
-from .values import Cell, Const, Generator, Method, Namespace, Value
+from .values import Cell, Const, Generator, Method, Namespace, Value, force
 
 if TYPE_CHECKING:
     from aotdyn.guards.sources import Source
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""Where our own Python lies, polyfills among it: its frames don't show."""
 
 
 class Frame:
@@ -24,7 +28,10 @@ class Frame:
     `by_call` says that the caller reached this frame by a CALL of its own.
     `saved` is the stack, and `position` the tracer's position, at the start of
     the current instruction. `calling` is true while a CALL of this frame looks
-    for its callee; who makes the callee's frame reads and clears it.
+    for its callee; who makes the callee's frame reads and clears it. `given`
+    are the parameters as they came, `entered` how many operations had been
+    captured then, and `stub` says that the function is hooked: called by
+    Python it would be compiled by itself.
     """
 
     def __init__(
@@ -47,6 +54,9 @@ class Frame:
         self.index = self.next = 0
         self.position = 0
         self.calling = False
+        self.given = tuple(locals.values())
+        self.entered = t.operations
+        self.stub = False
         self.kw_names: tuple[str, ...] = ()
         self.constants: dict[int, Value] = {}
         self.outcome: tuple[str, Value] | None = None
@@ -158,18 +168,32 @@ class Frame:
 
     def unwind(self, raised: Raised) -> None:
         """Go to the handler of the current instruction, or leave the frame with the exception."""
+        value = force(raised.value)
         if not isinstance(raised, Chained):
-            chain(self.t, raised.value)
-            self.t.raised_at, self.t.raised_here = self.t.break_position(), self.t.here()
+            chain(self.t, value)
+        if not isinstance(raised, Chained) or value is not self.t.raised:
+            self.t.raised, self.t.raised_at, self.t.raised_here = value, self.t.break_position(), self.t.here()
+        self.log(value)
         self.kw_names = ()
         handler = self.decoded.handlers[self.index]
         if handler is None:
-            raise raised if isinstance(raised, Chained) else Chained(raised.value)
+            try:
+                raise raised if isinstance(raised, Chained) else Chained(raised.value)
+            finally:
+                del raised  # its traceback refers to this frame, and this frame to all its callers
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(Const(self.offset // 2))
         self.push(raised.value)
         self.next = handler.target
+
+    def log(self, exception: Value) -> None:
+        """Note this frame in the traceback of an exception, as PyTraceBack_Here does: not where it is raised again."""
+        ins = self.instruction
+        again = ins.opname == "RERAISE" or (ins.opname == "RAISE_VARARGS" and not ins.arg)
+        if not again and not self.code.co_filename.startswith(PACKAGE):
+            lines = self.t.thrown.setdefault(exception, [])
+            lines.insert(0, (self.code.co_filename, self.line, self.code.co_name))
 
     def __repr__(self) -> str:
         return f"Frame({self.code.co_qualname}:{self.line})"

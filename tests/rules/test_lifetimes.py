@@ -1,0 +1,74 @@
+"""Lifetimes: nothing of ours holds an object of the program across a break, or after the call."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+import aotdyn
+
+
+class Holder:
+    pass
+
+
+def alive_across_break(x, report):
+    held = Holder()
+    held.tensor = x + 1
+    ref = weakref.ref(held)
+    tensor = weakref.ref(held.tensor)
+    print("break")
+    report.append((ref() is None, tensor() is None))
+    y = held.tensor * 2
+    del held
+    print("break again")
+    report.append((ref() is None, tensor() is None))
+    return y + 1
+
+
+def resized_array():
+    z = np.array([3, 1, 2])
+    z.resize(2, 2)
+    return z.tolist()
+
+
+@pytest.fixture
+def _no_gc():
+    import torch._dynamo  # noqa: F401  fx.wrap, called while it loads, leaves a cycle that holds all frames below
+
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_gc")
+def test_values_die_as_in_plain_python(capsys):
+    plain: list = []
+    alive_across_break(torch.ones(2), plain)
+    compiled = aotdyn.compile(alive_across_break, backend="eager")
+    for _ in range(2):
+        report: list = []
+        compiled(torch.ones(2), report)
+        assert report == plain
+
+
+@pytest.mark.usefixtures("_no_gc")
+def test_arguments_die_with_the_call(capsys):
+    compiled = aotdyn.compile(alive_across_break, backend="eager")
+    for _ in range(2):
+        x = torch.ones(2)
+        ref = weakref.ref(x)
+        compiled(x, [])
+        del x
+        assert ref() is None
+
+
+@pytest.mark.usefixtures("_no_gc")
+def test_an_array_with_one_owner_is_resized():
+    compiled = aotdyn.compile(resized_array, backend="eager")
+    assert compiled() == compiled() == resized_array()
