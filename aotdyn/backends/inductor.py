@@ -27,7 +27,7 @@ import msgspec
 import torch
 from torch import fx
 
-from aotdyn.backends import context
+from aotdyn.backends import aliasing, context
 from aotdyn.backends.context import Compiled
 from aotdyn.graph import build, codegen, data
 from aotdyn.graph import program as programs
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aotdyn.backends")
 
-FORMAT = 1
+FORMAT = 2
 "Raise it when what is in a kernel's directory, or how it is called, changes."
 
 MODEL, EXTERN, OUTER, EAGER, SHAPES = "model.so", "model.json", "outer.graph", "eager", "shapes"
@@ -63,14 +63,10 @@ def compile(
     if reason:
         log.info("a graph runs eagerly: %s", reason)
         return codegen.to_function(program, locate)
-    try:
-        digest: str | None = kernel_key(program, inputs, options)
-    except data.NotDurable:
-        digest = None
-    job = _Job(program, options, store if digest else None, key, locate)
+    job = _Job(program, options, store, key, locate)
     if any(item.dynamic and not tensor.is_contiguous() for item, tensor in zip(program.inputs, inputs, strict=True)):
         return job.per_shape()
-    return job.load(digest) or job.make(digest, list(inputs))
+    return job.compile(list(inputs))
 
 
 def kernel_key(program: Program, inputs: Sequence[torch.Tensor], options: dict[str, Any]) -> str:
@@ -94,6 +90,7 @@ def kernel_key(program: Program, inputs: Sequence[torch.Tensor], options: dict[s
         FORMAT,
         data.key(program, stacks=False),
         metadata,
+        aliasing.pattern(inputs, range(len(inputs))),
         sorted((name, repr(value)) for name, value in {**DEFAULTS, **options}.items()),
         _ambient(),
         _machine(),
@@ -163,6 +160,29 @@ class _Job:
         self.store = store
         self.key = key
         self.locate = locate
+        self.written: tuple[int, ...] = ()
+        "inputs that the compiled code writes to"
+
+    def compile(self, inputs: list[torch.Tensor]) -> Compiled:
+        """The callable, loaded or made; for inputs that overlap in another way there will be another."""
+        try:
+            digest: str | None = kernel_key(self.program, inputs, self.options)
+        except data.NotDurable:
+            digest = None
+        run = self.load(digest) or self.make(digest, inputs)
+        if not self.written:
+            return run
+        return aliasing.PerAliasing(
+            self.program.inputs, self.written, inputs, run, lambda inputs: self.again(self.program, inputs)
+        )
+
+    def again(self, program: Program, inputs: list[torch.Tensor]) -> Compiled:
+        """The same graph for other inputs, in a later call."""
+        from aotdyn.backends import registry
+
+        return registry.compile(
+            program, inputs, "inductor", self.options, self.store, self.key, fresh=False, locate=self.locate
+        )
 
     def load(self, digest: str | None) -> Compiled | None:
         """What an earlier process made, None for nothing or nothing usable."""
@@ -189,11 +209,12 @@ class _Job:
         around = codegen.to_function(outer, self.locate)
         if not model.exists():
             return around
-        run = torch._C._aoti.AOTIModelContainerRunnerCpu(str(model), 1).run
+        self.written = _written(outer)
+        run = _runner(model)
         inputs, outputs = len(self.program.inputs), outer.outputs
         if not outer.steps and outputs == tuple(programs.Ref(n) for n in range(inputs, len(outer.inputs))):
-            return lambda *args: run(list(args))
-        return lambda *args: around(*args, *run(list(args)))
+            return run
+        return lambda *args: around(*args, *run(*args))
 
     def make(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
         """Compile now, and store what came of it."""
@@ -223,10 +244,12 @@ class _Job:
         if any(tensor.device.type != "cpu" for tensor in build.tensors(list(seen.values.values()))):
             raise split.Unsuitable("a tensor isn't on the CPU")
         if seen.needs_grad:
+            self.written = tuple(split.written(module.graph.find_nodes(op="placeholder"), seen))
             return self.train(inputs)
         if seen.reshaped:
             raise split.Unsuitable("a tensor changes its shape in place")
-        if seen.mutating and len({context.storage(tensor) for tensor in inputs}) < len(inputs):
+        apart = len({context.storage(tensor) for tensor in inputs}) == len(inputs)
+        if seen.mutating and (not apart or aliasing.pattern(inputs, range(len(inputs)))):
             raise split.Unsuitable("it writes to inputs that share memory")
         parts = split.split(module, self.program.inputs, seen)
         if parts.outer.steps and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
@@ -261,10 +284,7 @@ class _Job:
 
     def per_shape(self) -> Compiled:
         """A kernel for each tuple of sizes."""
-        return context.PerShape(
-            self.program,
-            lambda program, inputs: compile(program, inputs, self.options, self.store, self.key, self.locate),
-        )
+        return context.PerShape(self.program, self.again)
 
     def save(self, digest: str | None, files: dict[str, bytes | Path]) -> Path | None:
         """Store a kernel's files; None where there is no store, or it can't be written."""
@@ -300,6 +320,22 @@ def package(
     if extern in paths:
         files[EXTERN] = Path(shutil.copy(extern, scratch / EXTERN))
     return files
+
+
+def _runner(model: Path) -> Compiled:
+    """What calls a kernel.
+
+    The library may make a result as a view of a temporary: it comes as a tensor of its own, as the graph gives it,
+    or autograd would refuse to write to it.
+    """
+    run = torch._C._aoti.AOTIModelContainerRunnerCpu(str(model), 1).run
+    return lambda *args: [result.detach() if result._is_view() else result for result in run(list(args))]
+
+
+def _written(outer: Program) -> tuple[int, ...]:
+    """Indices of the inputs whose versions a kernel's outer program moves."""
+    moves = [step for step in outer.steps if step.target is torch.autograd.graph.increment_version]
+    return tuple(index for step in moves for index in programs.refs(step.args))
 
 
 def _stripped(library: Path, target: Path) -> Path:

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from aotdyn import config
-from aotdyn.backends import context
+from aotdyn.backends import aliasing, context
 from aotdyn.backends.context import Compiled
 from aotdyn.errors import BackendError
 from aotdyn.graph import codegen
@@ -161,4 +161,13 @@ def _callable(
             raise BackendError(f"backend {backend.name!r} returned a {what}, not a callable", backend=backend.name)
         return compiled
 
-    return context.with_sizes(program, list(inputs), compile_one, module)
+    compiled = context.with_sizes(program, list(inputs), compile_one, module)
+    if not aliasing.may_write(program) or not all(aliasing.measurable(tensor) for tensor in inputs):
+        return compiled
+    return aliasing.PerAliasing(
+        program.inputs,
+        range(len(inputs)),
+        inputs,
+        compiled,
+        lambda inputs: context.with_sizes(program, inputs, compile_one),
+    )

@@ -9,6 +9,7 @@ handed through, views and sizes are made again from what they are of (the
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -111,9 +112,14 @@ class _Work:
 
     def bump(self) -> list[Step]:
         """The step that tells autograd of the writes to inputs: a kernel doesn't."""
-        before = zip(self.placeholders, self.seen.versions, strict=True)
-        written = [Ref(self.inputs[node]) for node, was in before if build.version(self.seen.values[node]) != was]
-        return [Step(torch.autograd.graph.increment_version, (tuple(written),), {})] if written else []
+        refs = tuple(Ref(number) for number in written(self.placeholders, self.seen))
+        return [Step(torch.autograd.graph.increment_version, (refs,), {})] if refs else []
+
+
+def written(placeholders: Sequence[fx.Node], seen: Interpreted) -> list[int]:
+    """Numbers of the inputs that a graph writes to."""
+    before = zip(placeholders, seen.versions, strict=True)
+    return [number for number, (node, was) in enumerate(before) if build.version(seen.values[node]) != was]
 
 
 def _inner(module: fx.GraphModule, computed: list[fx.Node]) -> fx.GraphModule:

@@ -8,6 +8,7 @@ rest. Unknown Python functions count as impure.
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -73,12 +74,19 @@ def is_pure(node: fx.Node) -> bool:
         return True
     if node.op in ("output", "call_module") or meta.get("mutates") or meta.get("random") or meta.get("may_raise"):
         return False
-    if node.kwargs.get("out") is not None or node.kwargs.get("inplace"):
+    return pure_call(node.target, node.kwargs, observed="mutates" in meta)
+
+
+def pure_call(target: Any, kwargs: Mapping[str, Any], observed: bool = False) -> bool:
+    """Whether a call of `target` (a str: the method of this name) is known by its name to have no effect.
+
+    `observed` says that it was seen to run, and that writes and random draws were looked for.
+    """
+    if kwargs.get("out") is not None or kwargs.get("inplace"):
         return False
-    if node.op == "call_method":
-        return _pure_name(str(node.target)) and node.target not in IMPURE_METHODS
-    observed = "mutates" in meta
-    return _pure_function(node.target, observed)
+    if isinstance(target, str):
+        return _pure_name(target) and target not in IMPURE_METHODS
+    return _pure_function(target, observed)
 
 
 def draws(op: Any) -> bool:

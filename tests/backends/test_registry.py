@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from aotdyn import config
-from aotdyn.backends import inductor, registry
+from aotdyn.backends import aliasing, inductor, registry
 from aotdyn.errors import BackendError
 from aotdyn.graph import data
 from aotdyn.graph.program import Input, Program, Ref, Step
@@ -128,3 +128,40 @@ def test_a_backend_that_relies_on_sizes_compiles_for_each(x):
         tensor = torch.randn(size, 4)
         assert torch.equal(run(tensor)[0], tensor.sin() + tensor)
     assert len(calls) == 3
+
+
+def test_overlapping_inputs_of_a_graph_that_writes_are_compiled_for_themselves():
+    """`a.add_(1); return b * 2`, where a compiler may read `b` before or after the write."""
+    writes = Program(
+        [Input("a"), Input("b")], [Step("add_", (Ref(0), 1), {}), Step(operator.mul, (Ref(1), 2), {})], (Ref(3),)
+    )
+    calls = []
+
+    def mine(gm, inputs):
+        calls.append(inputs)
+        return gm.forward
+
+    def given(apart: bool) -> list[torch.Tensor]:
+        base = torch.arange(10.0)
+        return [base[:8].clone() if apart else base[:8], base[1:9]]
+
+    run = registry.compile(writes, given(True), mine)
+    for apart in (True, False, True, False):
+        expected = given(apart)
+        expected[0].add_(1)
+        assert torch.equal(run(*given(apart))[0], expected[1] * 2)
+    assert len(calls) == 2
+    reads = program()
+    registry.compile(reads, [torch.ones(3)], mine)
+    assert not aliasing.may_write(reads)
+    assert aliasing.may_write(writes)
+
+
+def test_addresses_tell_which_written_inputs_meet_others():
+    base = torch.arange(12.0)
+    rows = [base[:4], base[4:8], base[3:5], base[:0], base.view(3, 4)[:, 1]]
+    assert aliasing.pattern(rows[:2], (0, 1)) == ()
+    assert aliasing.pattern(rows, (0,)) == ((0, 2), (0, 4))
+    assert aliasing.pattern(rows[1:], (0,)) == ((0, 1), (0, 3))
+    assert aliasing.pattern(rows, (3,)) == ()
+    assert [aliasing.extent(row) for row in rows] == [16, 16, 8, 0, 36]
