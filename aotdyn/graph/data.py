@@ -68,14 +68,16 @@ def decode_program(data: bytes) -> Program:
         raise ValueError(f"not a graph: {error}") from error
 
 
-def key(graph: fx.GraphModule | Program, stacks: bool = True) -> str:
+def key(graph: fx.GraphModule | Program, stacks: bool = True, durable: bool = True) -> str:
     """Digest (32 hex digits) of what the graph does: node and input names don't matter.
 
     With `stacks`, the user's lines count: a stored graph names lines, so it may
-    only be shared by what has the same. Compiled kernels leave them out.
+    only be shared by what has the same. Compiled kernels leave them out. Unless
+    `durable`, what has no durable form counts by its identity: a key for this
+    process, while the graph lives.
     """
     return hashlib.blake2b(
-        _ENCODER.encode(_Writer(_program(graph), stacks).data(names=False)), digest_size=16
+        _ENCODER.encode(_Writer(_program(graph), stacks, durable).data(names=False)), digest_size=16
     ).hexdigest()
 
 
@@ -86,8 +88,9 @@ def _program(graph: fx.GraphModule | Program) -> Program:
 class _Writer:
     """One pass over a program that fills the tables."""
 
-    def __init__(self, program: Program, stacks: bool = True) -> None:
+    def __init__(self, program: Program, stacks: bool = True, durable: bool = True) -> None:
         self.program = program
+        self.durable = durable
         self.stacks = _Table() if stacks else None
         self.frames = _Table()
         self.targets: dict[Any, int] = {}
@@ -98,8 +101,8 @@ class _Writer:
         steps = [
             StepData(
                 self.target(step.target),
-                [_encode(item) for item in step.args],
-                {name: _encode(item) for name, item in step.kwargs.items()},
+                [self._argument(item) for item in step.args],
+                {name: self._argument(item) for name, item in step.kwargs.items()},
                 self.stack(step.stack),
             )
             for step in program.steps
@@ -119,8 +122,19 @@ class _Writer:
         found = self.targets.get(mark)
         if found is None:
             found = self.targets[mark] = len(self.target_data)
-            self.target_data.append(target if isinstance(target, str) else _encode_target(target))
+            self.target_data.append(target if isinstance(target, str) else self._target(target))
         return found
+
+    def _target(self, target: Any) -> list[Any]:
+        try:
+            return _encode_target(target)
+        except NotDurable:
+            if self.durable:
+                raise
+            return ["local", id(target)]
+
+    def _argument(self, value: Any) -> Any:
+        return _encode(value, self.durable)
 
     def stack(self, stack: tuple[programs.Frame, ...]) -> int:
         if not stack or self.stacks is None:
@@ -155,26 +169,28 @@ def _encode_target(target: Any) -> list[Any]:
     raise NotDurable(f"call target {getattr(target, '__qualname__', None) or type(target).__qualname__}")
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: Any, durable: bool = True) -> Any:
     if isinstance(value, Ref):
         return ["@", value.index]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         path = naming.path_of(type(value))
-        if path is None:
+        if path is None and durable:
             raise NotDurable(f"tuple type {type(value).__qualname__}")
-        return ["named", *path, [_encode(item) for item in value]]
+        return ["named", *(path or ("", id(type(value)))), [_encode(item, durable) for item in value]]
     if type(value) is tuple:
-        return ["(", [_encode(item) for item in value]]
+        return ["(", [_encode(item, durable) for item in value]]
     if isinstance(value, list):
-        return ["[", [_encode(item) for item in value]]
+        return ["[", [_encode(item, durable) for item in value]]
     if isinstance(value, dict):
-        return ["{", [[_encode(name), _encode(item)] for name, item in value.items()]]
+        return ["{", [[_encode(name, durable), _encode(item, durable)] for name, item in value.items()]]
     if isinstance(value, slice):
-        return [":", _encode(value.start), _encode(value.stop), _encode(value.step)]
+        return [":", *(_encode(bound, durable) for bound in (value.start, value.stop, value.step))]
     try:
         data = constants.encode(value)
     except constants.NotConstant as error:
-        raise NotDurable(f"argument of type {type(value).__qualname__}") from error
+        if durable:
+            raise NotDurable(f"argument of type {type(value).__qualname__}") from error
+        return ["local", id(value)]
     return ["c", data] if isinstance(data, list) else data
 
 

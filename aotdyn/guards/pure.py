@@ -37,6 +37,10 @@ PURE: dict[str, Accessor] = {
     "tuple": Accessor(tuple, "items of a builtin iterable that can be iterated again"),
     "dict.keys": Accessor(lambda d: list(dict.keys(d)), "keys of a dict or a subclass, in order"),
     "dict.values": Accessor(lambda d: list(dict.values(d)), "values of a dict or a subclass, in order"),
+    "dict.contains": Accessor(
+        lambda d, key: dict.__contains__(d, key), "whether a dict holds a class, function or module"
+    ),
+    "dict.get": Accessor(lambda d, key: dict.get(d, key), "what a dict holds under a class, function or module"),
     "sorted": Accessor(sorted, "items of a set of numbers or strings, ordered"),
     "abs": Accessor(abs, "absolute value of a number"),
     "int": Accessor(int, "a number as an int"),

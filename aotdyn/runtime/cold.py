@@ -11,6 +11,8 @@ import threading
 import types
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from aotdyn import config, errors
 from aotdyn.report import events, notice
 from aotdyn.runtime import dispatch
@@ -34,11 +36,20 @@ _entries: dict[str, Entry] = {}
 _lock = threading.RLock()
 
 
-def store() -> Store:
-    """The store that the options name."""
+def _options(extent: Extent) -> config.Options:
+    """The options as an extent has them: `dynamic` of a `compile()` says more than the process's."""
+    chosen = config.current()
+    if extent.dynamic is None:
+        return chosen
+    changed = {"assume_static_by_default": not extent.dynamic, "automatic_dynamic_shapes": extent.dynamic}
+    return msgspec.structs.replace(chosen, **changed)
+
+
+def store(extent: Extent = HOOK) -> Store:
+    """The store that the options name: variants of other options are others."""
     from aotdyn.store.store import Store
 
-    options = config.current()
+    options = _options(extent)
     key = (options.cache_dir, options.cache, options.tracing_key())
     found = _stores.get(key)
     if found is None:
@@ -70,7 +81,7 @@ def load(entry: Entry) -> list[Variant]:
     if forgotten():
         return []
     with events.phase("load"):
-        found = store().load(entry.spec)
+        found = store(entry.extent).load(entry.spec)
     events.count("variants_loaded", len(found))
     return found
 
@@ -98,10 +109,11 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
 
     spec = entry.spec
     with events.phase("trace"), notice.waiting(spec.qualname):
-        sizes = Policy(entry.moved, _all_vary(entry.extent))
         extent = entry.extent
+        chosen = _options(extent)
+        sizes = Policy(entry.moved, not chosen.assume_static_by_default, entry.numbers)
         traced = trace_frame(
-            spec, entry.code(), entry.globals, args, config.current(), extent.fullgraph, not extent.number, sizes
+            spec, entry.code(), entry.globals, args, chosen, extent.fullgraph, not extent.number, sizes
         )
     variant = traced.variant
     events.traced(f"{spec.module}.{spec.qualname}")
@@ -130,14 +142,7 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
 
 def learns(entry: Entry) -> bool:
     """Whether sizes that move become symbols."""
-    return entry.extent.dynamic is not False and config.current().automatic_dynamic_shapes
-
-
-def _all_vary(extent: Extent) -> bool:
-    """Whether every size is a symbol from the start."""
-    if extent.dynamic is None:
-        return not config.current().assume_static_by_default
-    return extent.dynamic
+    return _options(entry.extent).automatic_dynamic_shapes
 
 
 def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
@@ -151,15 +156,14 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
     known = _graphs.get(key)
     fresh = known is not None
     if known is None:
-        found = store().graph(key)
+        found = store(entry.extent).graph(key)
         if found is None:
             raise BindingMiss(-1, f"graph {key} is not in the store")
         known = data.decode_program(found)
     extent = entry.extent
     with events.phase("compile" if fresh else "load"):
-        return registry.compile(
-            known, inputs, extent.backend or config.current().backend, extent.backend_options, store(), key, fresh=fresh
-        )
+        backend = extent.backend or config.current().backend
+        return registry.compile(known, inputs, backend, extent.backend_options, store(extent), key, fresh=fresh)
 
 
 def continuation(entry: Entry, point: ResumePoint, globals: dict[str, Any]) -> Continuation:
@@ -239,7 +243,7 @@ def save(entry: Entry, variant: Variant) -> None:
     if forgotten():
         return
     with events.phase("store"):
-        kept = store()
+        kept = store(entry.extent)
         if variant.graph is not None and not kept.save_graph(variant.graph, data.encode(_graphs[variant.graph])):
             return
         if kept.save(variant):

@@ -16,11 +16,11 @@ from typing import Any
 
 from aotdyn.errors import GraphBreakError
 from aotdyn.guards.globalstate import FACTS
-from aotdyn.guards.sources import Arg
+from aotdyn.guards.sources import Arg, Source
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, Variant
 
 from . import builtins, torch_
-from .control import Break, LeaveAlone, Raised, Unbuildable
+from .control import Break, LeaveAlone, LookedAt, Raised, Unbuildable
 from .finish import broken, left_alone, returned
 from .frame import Frame
 from .giveup import called_from, chain_of, constructs, is_tensor_operation, last_frame
@@ -58,14 +58,19 @@ def trace(
         GraphBreakError: `fullgraph` is set and the frame breaks.
     """
     tracers: list[Tracer] = []
+    looked_at: set[Source] = set()
 
     def tracer(stop_at: int | None) -> Tracer:
-        tracers.append(Tracer(spec, globals, options, stop_at, hooked, sizes))
+        tracers.append(Tracer(spec, globals, options, stop_at, hooked, sizes, frozenset(looked_at)))
         return tracers[-1]
 
     try:
         with _deep_stack():
-            return _attempts(tracer, code, globals, args, fullgraph)
+            while True:
+                try:
+                    return _attempts(tracer, code, globals, args, fullgraph)
+                except LookedAt as seen:
+                    looked_at |= seen.sources
     finally:
         for each in tracers:
             each.release()
@@ -112,7 +117,7 @@ def _attempts(
                 assert where is not None
                 assert reason is not None
                 if fullgraph:
-                    raise _violated(where, reason) from None
+                    raise GraphBreakError.at(where) from None
                 result = broken(t, chain_of(t.frame), where)
                 result[0].eager_operations = int(is_tensor_operation(t.frame))
                 return _traced(t, result)
@@ -184,6 +189,8 @@ def _outermost(t: Tracer, code: types.CodeType, globals: dict[str, Any], args: t
 
 def _where(t: Tracer, reason: Break, place: tuple[str, int, str] | None = None) -> BreakInfo:
     file, line, function = place or t.here()
+    if t.frame is None:  # it has returned: its result can't be rebuilt
+        return BreakInfo(function, file, line, reason.reason, reason.hint)
     last = last_frame(t, t.frame) if place is None else t.frame
     callee = called_from(t.frame, last)
     if callee is not None and callee.stub:
@@ -194,14 +201,6 @@ def _where(t: Tracer, reason: Break, place: tuple[str, int, str] | None = None) 
 
 def _exception_text(raised: Raised) -> str:
     return f"{raised.value.cls.__name__} leaves the frame"
-
-
-def _violated(where: BreakInfo, reason: Break) -> GraphBreakError:
-    hint = f" {reason.hint}" if reason.hint else ""
-    return GraphBreakError(
-        f"{where.file}:{where.line}: graph break in {where.function}, which fullgraph=True forbids:"
-        f" {reason.reason}.{hint}"
-    )
 
 
 def _traced(t: Tracer, result: tuple[Variant, Any, list[Any]]) -> Traced:

@@ -14,6 +14,8 @@ import torch
 from aotdyn.guards import constants, naming
 from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
 
+from .flows import Flow, flows
+from .model.calls import plain_tuple
 from .model.constants import is_constant_object
 from .values import (
     Builtin,
@@ -45,6 +47,9 @@ _HEAPTYPE = 1 << 9
 def load(t: Any, obj: Any, source: Source) -> Value:
     """The value of `obj`, found at `source`; notes the guard on its type (or on its value, for a constant)."""
     if is_constant_object(obj):
+        if flows(t, obj, source):
+            t.guard("TYPE", source, type(obj))
+            return Flow(obj, source)
         if t.sizes.varies(obj, source):
             return t.sizes.number(obj, source)
         _guard_constant(t, obj, source)
@@ -67,7 +72,7 @@ def _guard_constant(t: Any, obj: Any, source: Source) -> None:
         t.guard("CONST", source, obj)
     elif constants.is_constant(obj._value_):
         t.guard("TYPE", source, type(obj))
-        t.class_sources.setdefault(type(obj), TypeOf(source))
+        _tie_class(t, type(obj), TypeOf(source))
         t.guard("CONST", Attr(source, "_name_"), obj._name_)
         t.guard("CONST", Attr(source, "_value_"), obj._value_)
     else:
@@ -87,7 +92,7 @@ def _load(t: Any, obj: Any, source: Source) -> Value:
         return _class(t, obj, source)
     if cls is types.ModuleType or issubclass(cls, (torch._ops._Ops, torch._ops._OpNamespace)):
         return _module(t, obj, source)
-    if issubclass(cls, tuple) and (hasattr(cls, "_fields") or hasattr(cls, "n_sequence_fields")):
+    if issubclass(cls, tuple) and plain_tuple(cls):
         t.guard("TYPE", source, cls)
         return Sequence(cls, [t.wrap(each, Item(source, i)) for i, each in enumerate(obj)], source, obj)
     if cls.__flags__ & _HEAPTYPE and not isinstance(
@@ -182,8 +187,15 @@ def _class(t: Any, obj: type, source: Source) -> Value:
     value = known or Class(obj)
     value.source = source
     t.class_values[obj] = value
-    t.class_sources.setdefault(obj, source)
+    _tie_class(t, obj, source)
     return value
+
+
+def _tie_class(t: Any, cls: type, source: Source) -> None:
+    """Note a way to reach a class; two ways to one that no path names (its name may be another's) are tied."""
+    known = t.class_sources.setdefault(cls, source)
+    if known != source and naming.path_of(cls) is None:
+        t.guard("SAME", source, known)
 
 
 def _module(t: Any, obj: types.ModuleType, source: Source) -> Value:
@@ -210,7 +222,7 @@ def _partial(t: Any, obj: functools.partial, source: Source) -> Value:
 def _object(t: Any, obj: Any, source: Source) -> Value:
     cls = type(obj)
     t.guard("TYPE", source, cls)
-    t.class_sources.setdefault(cls, TypeOf(source))
+    _tie_class(t, cls, TypeOf(source))
     value = Object(cls, source, obj)
     if issubclass(cls, dict):
         base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict

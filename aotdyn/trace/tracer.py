@@ -67,6 +67,7 @@ class Tracer:
         stop_at: int | None = None,
         hooked: bool = False,
         sizes: Policy = STATIC,
+        looked_at: frozenset[Source] = frozenset(),
     ) -> None:
         from .torch_.state import State
 
@@ -78,6 +79,7 @@ class Tracer:
         self.position = 0
         self.frame: Any = None
         self.handled: Value | None = None
+        self.looked_at = looked_at  # numbers that don't flow: see `flows`
         self.raised: Value | None = None  # the exception raised last: it may leave the traced code
         self.thrown: dict[Value, list[tuple[str, int, str]]] = {}  # tracebacks of raised exceptions, outermost first
         self.builder = GraphBuilder(
@@ -102,7 +104,9 @@ class Tracer:
         self.process_local: list[str] = []
         self.inlined: dict[tuple[str, str, str], Inlined] = {}
         self.depth = 0
-        self.impure = False  # the graph changes something, or draws random numbers
+        self.impure = False  # the graph changes something
+        self.drawn = False  # it draws random numbers
+        self.lifted: dict[int, Tensor] = {}  # fresh tensors made to require a gradient, by id of their fake
         self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it
         self.operations = 0
         self.loops: dict[int, int] = {}

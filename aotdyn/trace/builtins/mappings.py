@@ -12,6 +12,7 @@ from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Class, Const, InstanceDict, Mapping, Namespace, Sequence, Value, force
 
+from .attributes import AttributeView
 from .common import change, each, new_tuple, none, payload, receiver, same_or_equal
 from .views import DictView
 
@@ -150,8 +151,10 @@ def _reversed(t: Any, self: Value) -> Value:
 def _view(kind: str) -> Any:
     def handler(t: Any, self: Value) -> Value:
         part = payload(self)
-        if isinstance(part, (InstanceDict, Namespace)):
-            raise Break(f"{kind}() of an object's __dict__")
+        if isinstance(part, InstanceDict):
+            return AttributeView(part, kind)
+        if isinstance(part, Namespace):
+            raise Break(f"{kind}() of a module's namespace")
         return DictView(mapping(t, self), kind)
 
     return handler
@@ -300,16 +303,19 @@ def _init(t: Any, self: Value, *others: Value, **kwargs: Value) -> Value:
 
 
 @handles(dict.fromkeys, dict.__dict__["fromkeys"], OrderedDict.fromkeys, OrderedDict.__dict__["fromkeys"])
-def _fromkeys(t: Any, *args: Value) -> Value:
+def _fromkeys(t: Any, *args: Value, value: Value | None = None) -> Value:
     first = force(args[0])
     cls: type = dict
     if isinstance(first, Class):
         cls, args = first.obj, args[1:]
     if cls not in DICTS:
         raise Break(f"{cls.__name__}.fromkeys()")
+    if value is not None and (cls is not OrderedDict or len(args) > 1):
+        return t.raise_(TypeError, f"{cls.__name__}.fromkeys() takes no keyword arguments")
+    value = value if value is not None else args[1] if len(args) > 1 else none()
     result = Mapping(cls, {})
     for key in model.unpack(t, args[0]):
-        store(t, result, key, args[1] if len(args) > 1 else none())
+        store(t, result, key, value)
     return result
 
 

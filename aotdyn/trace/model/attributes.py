@@ -27,6 +27,7 @@ from ..values import (
     Function,
     InstanceDict,
     Lazy,
+    Mapping,
     Method,
     Module,
     Namespace,
@@ -305,10 +306,11 @@ def _data_descriptor(t: Tracer, v: Value, name: str, raw: Any, source: Source | 
 
 def _slot(t: Tracer, v: Value, name: str, raw: Any) -> Value | None:
     """A slot, a C-level attribute or a field of a named tuple."""
-    if isinstance(v, Sequence):
-        fields = getattr(v.cls, "_fields", None) or [f for f in getattr(v.cls, "__match_args__", ())]
+    items = v.payload if isinstance(v, Object) and issubclass(v.cls, tuple) else v
+    if isinstance(items, Sequence):
+        fields = getattr(v.cls, "_fields", None) or list(getattr(v.cls, "__match_args__", ()))
         if name in fields:
-            return v.items[list(fields).index(name)]
+            return items.items[list(fields).index(name)]
     if isinstance(v, Object):
         if name in v.attrs:
             return v.attrs[name]
@@ -467,7 +469,9 @@ def _function_attr(t: Tracer, v: Function, name: str) -> Value | None:
             return t.wrap(obj, Attr(v.source, name)) if v.source is not None else t.durable(obj)
     if name == "__doc__":
         return Const(v.code.co_consts[0] if v.code.co_consts and isinstance(v.code.co_consts[0], str) else None)
-    if name == "__annotations__" and v.annotations is not None:
+    if name == "__annotations__" and v.obj is None:
+        if v.annotations is None:
+            v.annotations = Mapping(dict, {})
         return v.annotations
     raw = class_lookup(t, types.FunctionType, name)
     return bind_raw(t, *raw, v, types.FunctionType) if raw is not None and isinstance(raw[0], C_CALLABLES) else None
@@ -575,6 +579,9 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
         t.store_global(v.namespace, name, value)
         return
     if isinstance(v, Function):
+        if name == "__annotations__" and v.obj is None:
+            v.annotations = value
+            return
         if name.startswith("__") and name not in ("__wrapped__", "__doc__", "__name__", "__qualname__", "__module__"):
             raise Break(f"setting {name} of a function")
         t.mutated(v)

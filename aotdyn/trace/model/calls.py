@@ -299,7 +299,7 @@ def instantiate(t: Tracer, f: Class, args: Args, kwargs: Kwargs) -> Value:
         instance = force(call(t, _wrap_raw(t, raw_new, source), [f, *args], kwargs))
         if not issubclass(instance.cls, cls):
             return instance
-        if hasattr(cls, "_fields") and issubclass(cls, tuple):
+        if isinstance(instance, Sequence):
             return instance
     else:
         instance = new_instance(t, cls, args, kwargs)
@@ -327,7 +327,7 @@ def new_instance(t: Tracer, cls: type, args: Args, kwargs: Kwargs) -> Value:
         from .iteration import unpack
 
         items = unpack(t, args[0]) if args else []
-        if _plain_tuple(cls):
+        if plain_tuple(cls):
             return Sequence(cls, items)
         return Object(cls, payload=Sequence(tuple, items))
     if issubclass(cls, (set, frozenset)):
@@ -346,8 +346,18 @@ def new_instance(t: Tracer, cls: type, args: Args, kwargs: Kwargs) -> Value:
     return Object(cls)
 
 
-def _plain_tuple(cls: type) -> bool:
-    return hasattr(cls, "_fields") or cls is torch.Size or hasattr(cls, "n_sequence_fields")
+def plain_tuple(cls: type) -> bool:
+    """Whether instances of a subclass of tuple are nothing but their items: named tuples, sizes, structseqs."""
+    if cls is torch.Size or hasattr(cls, "n_sequence_fields"):
+        return True
+    return (
+        hasattr(cls, "_fields")
+        and cls.__dictoffset__ == 0
+        and not any(name in base.__dict__ for base in cls.__mro__[: cls.__mro__.index(tuple)] for name in _OF_TUPLES)
+    )
+
+
+_OF_TUPLES = ("__getitem__", "__iter__", "__len__", "__contains__", "__eq__", "__ne__", "__add__", "__mul__")
 
 
 def _made_by_object(cls: type) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from aotdyn.guards import constants
-from aotdyn.guards.sources import Item, Key, RawItem
+from aotdyn.guards.sources import Item, Key, Pure, RawItem, Source
 
 from ..control import Break, NotConstant, Raised
 from ..values import (
@@ -66,10 +66,8 @@ def native_key(t: Tracer, v: Value) -> Any:
         if v.payload is not None and isinstance(v.payload, Const) and v.cls.__hash__ is type(v.payload.value).__hash__:
             return v.payload.value
         if (
-            (v.cls.__hash__ is object.__hash__
-            and v.cls.__eq__ is object.__eq__)
-            or v.cls.__hash__ is torch.nn.Module.__hash__
-        ):
+            v.cls.__hash__ is object.__hash__ and v.cls.__eq__ is object.__eq__
+        ) or v.cls.__hash__ is torch.nn.Module.__hash__:
             return v.obj if v.obj is not None else Identity(v)
         raise Break(f"a {v.cls.__qualname__} with its own __hash__ as a key")
     if isinstance(v, Opaque):
@@ -125,10 +123,13 @@ def lookup(t: Tracer, m: Mapping, key: Value) -> Value | None:
     """The value under one key, None if absent; a single guard where the dict comes from outside."""
     native = native_key(t, key)
     if m.entries is None:
+        source = None if _is_constant_key(native) else _identity_source(t, key)
+        if native in m.peeked:
+            return m.peeked[native]
+        if source is not None:
+            return _lookup_object(t, m, native, source)
         if not _is_constant_key(native):
             load_entries(t, m)
-        elif native in m.peeked:
-            return m.peeked[native]
         else:
             found: Value | None = None
             if dict.__contains__(m.obj, native):
@@ -139,6 +140,24 @@ def lookup(t: Tracer, m: Mapping, key: Value) -> Value | None:
             return found
     entry = m.entries.get(native)  # type: ignore[union-attr]
     return None if entry is None else entry[1]
+
+
+def _identity_source(t: Tracer, key: Value) -> Source | None:
+    """How a prologue reaches a key that is compared by identity; None for other keys."""
+    key = force(key)
+    if isinstance(key, Class) and type(key.obj).__hash__ is type.__hash__ and type(key.obj).__eq__ is type.__eq__:
+        return t.class_source(key.obj)
+    return key.source if isinstance(key, (Function, Module)) else None
+
+
+def _lookup_object(t: Tracer, m: Mapping, native: Any, key: Source) -> Value | None:
+    """`lookup` of a class, function or module in a dict from outside."""
+    assert m.source is not None
+    present = dict.__contains__(m.obj, native)
+    t.guard("CONST", Pure("dict.contains", m.source, key), present)
+    found = t.wrap(dict.__getitem__(m.obj, native), Pure("dict.get", m.source, key)) if present else None
+    m.peeked[native] = found
+    return found
 
 
 def store_entry(t: Tracer, m: Mapping, key: Value, value: Value | None) -> None:

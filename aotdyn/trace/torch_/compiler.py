@@ -36,6 +36,7 @@ FALSE = (
     "torch.fx._symbolic_trace.is_fx_tracing",
     "torch.fx._symbolic_trace.is_fx_symbolic_tracing",
     "torch.onnx.is_in_onnx_export",
+    "torch._C._are_functorch_transforms_active",
 )
 """Other tracers' questions: no (the dispatcher steps aside while one of them traces)."""
 
@@ -43,6 +44,9 @@ BREAKS: dict[str, str] = {
     "torch._dynamo.graph_break": "explicit graph break",
     "torch._dynamo.decorators.graph_break": "explicit graph break",
     "aotdyn.api.graph_break": "explicit graph break",
+    "aotdyn.api.mark_dynamic": "mark_dynamic",
+    "aotdyn.api.mark_static": "mark_static",
+    "aotdyn.api.maybe_mark_dynamic": "maybe_mark_dynamic",
     "torch._dynamo.decorators.mark_dynamic": "mark_dynamic",
     "torch._dynamo.decorators.mark_static": "mark_static",
     "torch._dynamo.decorators.maybe_mark_dynamic": "maybe_mark_dynamic",
@@ -156,6 +160,22 @@ def _pure(name: str, function: Callable[[], Any]) -> None:
 
 _pure("torch.get_num_threads", torch.get_num_threads)
 _pure("torch.cuda.is_available", torch.cuda.is_available)
+_pure("torch.autograd._is_checkpoint_valid", torch.autograd._is_checkpoint_valid)
+
+
+@handles(torch.jit.annotate)
+def _annotate(t: Any, the_type: Value, the_value: Value) -> Value:
+    """Outside of TorchScript it gives its second argument."""
+    return the_value
+
+
+@handles(torch.jit._unwrap_optional)
+def _unwrap_optional(t: Any, x: Value) -> Value:
+    """Outside of TorchScript it checks for None."""
+    known = force(x)
+    if isinstance(known, Const) and known.value is None:
+        return t.raise_(AssertionError, "Unwrapping null optional")
+    return x
 
 
 @handles(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)

@@ -183,6 +183,14 @@ def _is_autocast_cpu_enabled(t: Any) -> Value:
     return Const(t.state.read(("enabled", "cpu")))
 
 
+@handles(torch._C._is_any_autocast_enabled)
+def _is_any_autocast_enabled(t: Any) -> Value:
+    enabled = [t.state.read(("enabled", device)) for device in DEVICES]
+    if not any(enabled) and torch._C._is_any_autocast_enabled():
+        raise Break("autocast of an unusual device")
+    return Const(any(enabled))
+
+
 @handles(torch.get_autocast_dtype)
 def _get_autocast_dtype(t: Any, device_type: Value) -> Value:
     return Const(t.state.read(("dtype", _device(device_type))))

@@ -1,0 +1,234 @@
+"""Python objects under the tracer: enumerations, tuples' subclasses, functions' attributes, generic aliases."""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import enum
+import functools
+import inspect
+import typing
+from typing import Any
+
+import pytest
+import torch
+
+import aotdyn
+
+X = torch.arange(6.0).reshape(2, 3)
+T = typing.TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing stored by an earlier run is used, and a failure of ours fails."""
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("AOTDYN_STRICT", "1")
+
+
+def agrees(f: Any, *args: Any, fullgraph: bool = True) -> Any:
+    """Run plainly and compiled, twice: results are equal; the last is returned."""
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=fullgraph)
+    for _ in range(2):
+        plain, result = f(*args), compiled(*args)
+        same(result, plain)
+    return result
+
+
+def same(a: Any, b: Any) -> None:
+    """Equality of results: structure, class, values."""
+    assert type(a) is type(b)
+    if isinstance(a, torch.Tensor):
+        torch.testing.assert_close(a, b)
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for one, other in zip(a, b, strict=True):
+            same(one, other)
+    else:
+        assert a == b
+
+
+def test_members_of_a_local_enumeration():
+    class Color(enum.Enum):
+        RED = 1
+        BLUE = 2
+
+    def f(x, color):
+        table = {Color.RED: x + 1, Color.BLUE: x - 1}
+        print(end="")
+        return table[color] if color is not Color.RED else x * 2
+
+    compiled = aotdyn.compile(f, backend="eager")
+    for color in (Color.RED, Color.BLUE, Color.RED):
+        torch.testing.assert_close(compiled(X, color), f(X, color))
+
+
+def test_an_enumeration_made_again_is_another():
+    def make():
+        class Color(enum.Enum):
+            RED = 1
+
+        return Color
+
+    first, second = make(), make()
+
+    def f(x, color):
+        return x + 1 if color is first.RED else x - 1
+
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(X, first.RED), X + 1)
+    torch.testing.assert_close(compiled(X, second.RED), X - 1)
+    torch.testing.assert_close(compiled(X, first.RED), X + 1)
+
+
+class Pair(typing.NamedTuple):
+    a: Any
+    b: Any
+
+
+class Open(Pair):
+    """A named tuple with an instance dict."""
+
+    def total(self):
+        return self.a + self.b
+
+
+class Indexed(Pair):
+    __slots__ = ()
+
+    def __getitem__(self, index):  # type: ignore[override]
+        return Indexed(self.a * index, self.b * index)
+
+
+def test_attributes_of_a_named_tuple_subclass():
+    def f(x):
+        pair = Open(x, x + 1)
+        pair.extra = x * 2
+        return pair.total() + pair.extra, pair[0], len(pair)
+
+    agrees(f, X)
+
+
+def test_a_named_tuple_with_its_own_subscript():
+    def f(x, pair):
+        return pair[2].a + pair.b + x
+
+    agrees(f, X, Indexed(X, X + 1))
+
+
+def test_wraps_inside_of_the_graph():
+    def f(x):
+        def inner(y: torch.Tensor) -> torch.Tensor:
+            return y + 1
+
+        inner.mark = 2
+
+        @functools.wraps(inner)
+        def outer(y):
+            return inner(y) * outer.mark
+
+        return outer(x), outer.__name__, list(outer.__dict__), sorted(outer.__annotations__)
+
+    agrees(f, X)
+
+
+class Bag:
+    def __init__(self) -> None:
+        self.x = 1
+        self.y = 2
+
+
+def test_attributes_as_a_dict():
+    def f(x, bag):
+        bag.z = 3
+        copy = dict(vars(bag))
+        return x * sum(v for _, v in vars(bag).items()), list(bag.__dict__.keys()), copy
+
+    agrees(f, X, Bag())
+
+
+def test_facts_of_code():
+    def f(x):
+        def g(a, b=1):
+            return a
+
+        return x + g.__code__.co_argcount, inspect.isgeneratorfunction(g), g.__code__.co_varnames
+
+    agrees(f, X)
+
+
+def test_generic_aliases():
+    def f(x):
+        def g(a: collections.abc.Callable[[T], Any], b: list[int]) -> dict[str, torch.Tensor]:
+            return a(x) + b[0]
+
+        return g(torch.sin, [1])
+
+    agrees(f, X)
+
+
+def test_an_alias_leaves_the_graph():
+    def f(x):
+        return x + 1, list[int], dict[str, int]
+
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    assert compiled(X)[1:] == (list[int], dict[str, int])
+
+
+def test_fromkeys():
+    def f(x):
+        plain = dict.fromkeys(["a", "b"])
+        ordered = collections.OrderedDict.fromkeys(("a",), value=x)
+        return plain, ordered["a"] + 1, collections.defaultdict.fromkeys("ab", 2)["b"]
+
+    agrees(f, X)
+
+
+def test_a_generator_that_leaves_the_frame():
+    def numbers(x):
+        yield x
+        yield x + 1
+
+    def f(x):
+        y = x * 2
+        return numbers(y)
+
+    compiled = aotdyn.compile(f, backend="eager")
+    for plain, result in zip(f(X), compiled(X), strict=True):
+        torch.testing.assert_close(result, plain)
+    assert inspect.isgenerator(compiled(X))
+
+
+def test_a_local_function_allowed_in_the_graph_is_of_this_process():
+    def secret(x):
+        return x * 3
+
+    torch._dynamo.allow_in_graph(secret)
+
+    def f(x):
+        return secret(x) + 1
+
+    agrees(f, X)
+
+
+@torch.jit.script_if_tracing
+def scripted(x, scale: float = 2.0):
+    return x * scale
+
+
+def test_functions_for_torchscript():
+    def f(x):
+        y = torch.jit.annotate(torch.Tensor, scripted(x))
+        return torch.jit._unwrap_optional(y) + 1
+
+    agrees(f, X)
+
+
+def test_facts_of_the_process():
+    def f(x):
+        if torch.autograd._is_checkpoint_valid() and not torch._C._is_any_autocast_enabled():
+            x = x + 1
+        return x if torch._C._are_functorch_transforms_active() else x * 2
+
+    agrees(f, X)
