@@ -80,10 +80,13 @@ def path_of(obj: Any) -> Path | None:
 
     A module's qualname is the empty string.
     """
+    path: Path | None
+    if isinstance(obj, torch._ops._OpNamespace):  # a module, but none of sys.modules
+        path = ("torch.ops", obj.name)
+        return path if _finds(path, obj) else None
     if isinstance(obj, types.ModuleType):
         name = module_name(vars(obj))
         return (name, "") if name is not None and sys.modules.get(name) is obj else None
-    path: Path | None
     if isinstance(obj, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         path = ("torch.ops", str(obj))
         return path if _finds(path, obj) else None

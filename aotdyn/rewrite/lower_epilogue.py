@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aotdyn.runtime.variant import Instruction, Variant
 
 if TYPE_CHECKING:
-    from aotdyn.rewrite.lower import Walk
+    from aotdyn.rewrite.walk import Walk
 
 OPERATORS: dict[str, type[ast.operator]] = {
     "+": ast.Add,
@@ -80,7 +80,8 @@ class Epilogue:
     def graph(self) -> None:
         """`o = graph(inputs)`, counted; no `o` where no output is used.
 
-        A graph that changes nothing gives way where it raises: the body runs, and raises natively.
+        A graph that changes nothing gives way where it raises: the body runs, draws
+        the same random numbers, and raises natively.
         """
         inputs = [self.walk.value(self.walk.sources[i]) for i in self.variant.inputs]
         self.statements.append(ast.Expr(ast.Call(self.walk.pool("count"), [], [])))
@@ -91,9 +92,15 @@ class Epilogue:
             self.statements.append(run)
             return
         fatal = ast.Tuple([self.walk.builtin("RecursionError"), self.walk.builtin("MemoryError")], ast.Load())
+        way: list[ast.stmt] = [ast.Return(ast.Constant(None))]
+        if self.variant.redraws:
+            read = ast.Call(self.walk.pool("helper", "random_states"), [], [])
+            self.statements.append(ast.Assign([ast.Name("g", ast.Store())], read))
+            restore = ast.Call(self.walk.pool("helper", "restore_random"), [ast.Name("g", ast.Load())], [])
+            way.insert(0, ast.Expr(restore))
         handlers = [
             ast.ExceptHandler(fatal, None, [ast.Raise()]),
-            ast.ExceptHandler(self.walk.builtin("Exception"), None, [ast.Return(ast.Constant(None))]),
+            ast.ExceptHandler(self.walk.builtin("Exception"), None, way),
         ]
         self.statements.append(ast.Try([run], handlers, [], []))
 

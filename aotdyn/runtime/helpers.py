@@ -263,6 +263,25 @@ def raise_(exception: BaseException) -> None:
     raise exception
 
 
+def random_states() -> list[Any]:
+    """Where torch's default generators stand: the CPU's, and those of CUDA devices once they are in use."""
+    import torch
+
+    found: list[Any] = [torch.default_generator.get_state()]
+    if torch.cuda.is_initialized():
+        found += torch.cuda.get_rng_state_all()
+    return found
+
+
+def restore_random(states: list[Any]) -> None:
+    """Sets the generators back to what `random_states` gave."""
+    import torch
+
+    torch.default_generator.set_state(states[0])
+    if len(states) > 1:
+        torch.cuda.set_rng_state_all(states[1:])
+
+
 _FUNCTIONS = (
     make_function,
     make_cell,
@@ -296,6 +315,8 @@ _FUNCTIONS = (
     build_slice,
     bind_method,
     raise_,
+    random_states,
+    restore_random,
 )
 
 HELPERS: dict[str, Callable[..., Any]] = {function.__name__.rstrip("_"): function for function in _FUNCTIONS}

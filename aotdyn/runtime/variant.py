@@ -129,7 +129,11 @@ class Variant(msgspec.Struct):
     leave: str = ""
     "reason to leave the frame to Python where these guards hold; empty: run the graph"
     gives_way: bool = False
-    "where the graph raises, it has changed nothing and drawn no random number: the body may run instead"
+    "where the graph raises, it has changed nothing: the body may run instead"
+    redraws: bool = False
+    "before it does, the random generators are set back to where the graph found them"
+    moving: list[tuple[int, list[int]]] = []
+    "sizes known to vary, for the next trace: a source's index and its dimensions (none: the int itself)"
     operations: int = 0
     eager_operations: int = 0
     code: bytes = b""

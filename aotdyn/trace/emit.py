@@ -21,6 +21,7 @@ from aotdyn.guards.sources import Source
 from aotdyn.runtime.variant import Instruction
 
 from .control import Unbuildable
+from .flows import Flow
 from .opcodes.functions import CodeValue
 from .values import (
     Builtin,
@@ -120,6 +121,8 @@ class Emitter:
         return register
 
     def _build(self, v: Value) -> int:
+        if isinstance(v, Flow):
+            return self._flow(v)
         if isinstance(v, Const):
             return self._const(v)
         if v.source is not None:
@@ -130,6 +133,11 @@ class Emitter:
         if builder is not None:
             return builder(self, v)
         raise Unbuildable(v, f"a live {v.cls.__name__} can't be rebuilt")
+
+    def _flow(self, v: Flow) -> int:
+        if v.source is not None:
+            return self.source(v.source)
+        return self.add("binary", v.symbol, *self._many(v.operands))
 
     def _const(self, v: Const) -> int:
         try:
@@ -157,6 +165,8 @@ class Emitter:
             self.outputs.append(v.node)
         register = self.add("out", self.outputs.index(v.node))
         self._early(v, register)
+        if id(v.fake) in self.t.lifted:
+            self.call(self.add("getattr", register, "requires_grad_"), [])
         for name, value in v.attrs.items():
             if value is not None:
                 self.do("setattr", register, name, self.value(value))

@@ -74,6 +74,7 @@ def left_alone(t: Any, reason: str) -> tuple[Variant, Any, list[Any]]:
     e.do("return", e.const(None))
     variant, _, _ = _variant(t, table, e, [], [])
     variant.leave = reason
+    variant.eager_operations = t.operations
     variant.graph = None
     variant.inputs = []
     return variant, None, []
@@ -154,6 +155,9 @@ def replay(t: Any, e: Emitter) -> None:
                     e.do("setattr", register, name, e.value(content))
         else:
             raise Unbuildable(value, f"a change of a {value.cls.__name__}")
+    for value, lines in t.thrown.items():
+        if value.source is not None:
+            e.helper("thrown", e.value(value), e.const(tuple(lines)))
     for function, args in t.state.changes():
         e.call(e.import_(*naming.path_of(function)), [e.const(arg) for arg in args])  # type: ignore[misc]
 
@@ -209,7 +213,8 @@ def _variant(
         resumes=points,
         inlined=list(t.inlined.values()),
         breaks=breaks,
-        gives_way=not t.impure,
+        gives_way=not t.impure and (t.raises_into_handler or not t.drawn),
+        redraws=not t.impure and t.raises_into_handler and t.drawn,
         operations=calls,
         process_local=list(t.process_local),
         locals=list(t.locals) or None,

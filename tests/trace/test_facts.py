@@ -129,3 +129,58 @@ def test_a_stored_order_holds_for_processes_of_that_order_alone(tmp_path):
     path.write_text(PROGRAM)
     for seed in ("1", "2", "3"):
         subprocess.run([sys.executable, str(path)], check=True, env={**os.environ, "PYTHONHASHSEED": seed})
+
+
+def test_classes_as_keys_of_a_table_that_grows():
+    table = {int: 2.0, str: 3.0, Model: 4.0}
+
+    def f(x):
+        return x * table[Model] + table.get(list, 1.0) + (float in table)
+
+    compiled = aotdyn.compile(f, backend="eager")
+    torch.testing.assert_close(compiled(X), f(X))
+    table[bytes] = 5.0  # nobody asked for it
+    torch.testing.assert_close(compiled(X), f(X))
+    assert aotdyn.stats()["recompiles"] == []
+    table[list] = 7.0
+    torch.testing.assert_close(compiled(X), f(X))
+    del table[Model]
+    with pytest.raises(KeyError):
+        compiled(X)
+
+
+def picks(x, index):
+    try:
+        noise = torch.rand(3)
+        return torch.gather(x + noise, 1, index), "picked"
+    except (RuntimeError, IndexError):
+        return torch.rand(2), "refused"
+
+
+@pytest.mark.parametrize("column", [2, 9])
+def test_random_numbers_are_drawn_once_where_a_handler_runs(column):
+    index = torch.full((2, 1), column)
+    results = []
+    for f in (picks, aotdyn.compile(picks, backend="eager", fullgraph=True)):
+        torch.manual_seed(0)
+        results.append((f(X, index), torch.rand(1)))
+    (first, told), drawn = results[0]
+    (second, told_too), drawn_too = results[1]
+    torch.testing.assert_close((first, drawn), (second, drawn_too), rtol=0, atol=0)
+    assert told == told_too == ("picked" if column == 2 else "refused")
+
+
+def test_a_fresh_tensor_may_require_a_gradient():
+    def f(x, grad):
+        with torch.set_grad_enabled(grad):
+            zeros = torch.zeros_like(x).requires_grad_()
+            return zeros, zeros + x
+
+    compiled = aotdyn.compile(f, backend="eager")
+    for grad in (False, True):
+        plain, found = f(X, grad), compiled(X, grad)
+        assert [each.requires_grad for each in plain] == [each.requires_grad for each in found]
+        assert [each.is_leaf for each in plain] == [each.is_leaf for each in found]
+        if grad:
+            found[1].sum().backward()
+            torch.testing.assert_close(found[0].grad, torch.ones_like(X))

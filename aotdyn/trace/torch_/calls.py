@@ -147,20 +147,24 @@ def record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) ->
     arguments = [operands.convert(arg) for arg in args]
     keywords = {name: operands.convert(arg) for name, arg in kwargs.items()}
     name = target if isinstance(target, str) else operation_name(target)
+    if t.lifted and t.state.read("grad") and any(fake in t.lifted for fake in operands.tensors):
+        raise Break("autograd of a tensor that was made to require a gradient while tracing")
     raises = leaf.may_raise(name, operands.leaves)
-    handled = raises and t.in_try()
+    handled = raises and (t.in_try() or any(not isinstance(value, Tensor) or value.attrs for value in t.changed))
     if handled and t.impure:
         raise Break(
-            f"{name} may raise on its data inside a try or with block, and the graph has changed something",
-            "An error must reach the handlers of the program, so Python runs this operation.",
+            f"{name} may raise on its data inside a try or with block, or behind a change of a Python object, "
+            "and the graph has changed something",
+            "The error must find what plain Python would have left, so Python runs this operation.",
         )
     node, result = run(t, target, arguments, keywords, operands)
     if raises:
         node.meta["may_raise"] = True
         t.raises_into_handler = t.raises_into_handler or handled
-    if node.meta.get("random") or (node.meta.get("mutates") and t.input_changed()):
+    t.drawn = t.drawn or bool(node.meta.get("random"))
+    if node.meta.get("mutates") and t.input_changed():
         if t.raises_into_handler:
-            raise Break("something is changed behind an operator that may raise inside a try block")
+            raise Break("something is changed behind an operator that may raise where Python has to run what follows")
         t.impure = True
     return wrap(t, node, result, operands.tensors)
 

@@ -161,7 +161,14 @@ def _requires_grad_(t: Any, v: Value, requires_grad: Value | None = None) -> Val
     flag = True if requires_grad is None else getattr(force(requires_grad), "value", None)
     if tensor.fake.requires_grad is flag and (flag or tensor.fake.is_leaf):
         return tensor
-    raise Break("Tensor.requires_grad_: whether a tensor takes part in autograd changes")
+    fresh = tensor.source is None and tensor.fake.is_leaf and not tensor.fake._is_view()
+    if flag is not True or not fresh or not tensor.fake.dtype.is_floating_point:
+        raise Break("Tensor.requires_grad_: whether a tensor takes part in autograd changes")
+    # The graph doesn't see the change: operations under autograd on such a tensor end it, and the epilogue repeats it.
+    t.mutated(tensor)
+    tensor.fake.requires_grad_()
+    t.lifted[id(tensor.fake)] = tensor
+    return tensor
 
 
 @handles(leaf.raw_method("__len__"))
