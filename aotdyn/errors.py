@@ -37,6 +37,15 @@ class ConfigError(AotdynError, ValueError):
 class GraphBreakError(AotdynError):
     """`fullgraph=True` met an operation that can't be captured."""
 
+    @classmethod
+    def at(cls, info: Any) -> GraphBreakError:
+        """The error for a break (`runtime.variant.BreakInfo`)."""
+        hint = f" {info.hint}" if info.hint else ""
+        return cls(
+            f"{info.file}:{info.line}: graph break in {info.function}, which fullgraph=True forbids:"
+            f" {info.reason}.{hint}"
+        )
+
 
 class UserError(AotdynError):
     """The program is right in eager Python and asks for something that tracing can't give.

@@ -9,6 +9,7 @@ RESUME = "__aotdyn_resume_"
 ENTER = "__aotdyn_enter"
 FIX = "__aotdyn_fix"
 PENDING = "__aotdyn_pending"
+DYNAMO = "__aotdyn_dynamo"
 
 _DIGEST = re.compile(r"_([0-9a-f]{20})(\.\d+)?(?:@\w+)?$")
 

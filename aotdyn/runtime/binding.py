@@ -15,6 +15,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import torch
+
 from aotdyn.guards import constants, fast, naming, shapes, tensors, versions
 from aotdyn.guards.globalstate import FACTS, state_guard
 from aotdyn.guards.kinds import KINDS
@@ -22,6 +24,10 @@ from aotdyn.guards.pure import PURE
 from aotdyn.guards.sources import Env, class_attribute, decode_sources, dict_key, raw_getter
 from aotdyn.runtime.helpers import HELPERS
 from aotdyn.runtime.variant import Recipe, Variant
+
+
+GENERATED_BUILTINS = {"__aotdyn_dynamo": torch.compiler.is_dynamo_compiling}
+"""Builtins of generated functions. TorchDynamo, going through one, looks this name up in the true builtins."""
 
 
 class BindingMiss(Exception):
@@ -73,7 +79,7 @@ def bind(
     _verify(variant, env)
     code, recipes = (marshal.loads(variant.code), variant.pool) if variant.code else host.lowering(variant)
     filler = _Filler(variant, env, host)
-    pool: dict[str, Any] = {"__builtins__": {}, "__name__": variant.spec.module, "knext": next}
+    pool: dict[str, Any] = {"__builtins__": GENERATED_BUILTINS, "__name__": variant.spec.module, "knext": next}
     for i, recipe in enumerate(recipes):
         pool[f"k{i}"] = filler.fill(recipe)
     return Bound(types.FunctionType(code, pool), filler.calls)
@@ -89,13 +95,16 @@ def environment(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) 
 
 
 def explain_miss(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> list[str]:
-    """A sentence for each guard that doesn't hold for `args`; empty where all hold."""
+    """A sentence for the first guard that doesn't hold for `args`; empty where all hold.
+
+    What stands behind a failed guard isn't looked at: its source may mean something else then.
+    """
     try:
         env = environment(variant, args, globals)
     except BindingMiss as miss:
         return [miss.sentence]
     found = (_failure(variant, i, env) for i in range(len(variant.guards)))
-    return [sentence for sentence in found if sentence is not None]
+    return list(itertools.islice((sentence for sentence in found if sentence is not None), 1))
 
 
 def _verify(variant: Variant, env: Env) -> None:

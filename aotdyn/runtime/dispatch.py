@@ -17,6 +17,7 @@ from aotdyn.runtime.variant import FrameSpec
 ENTER = "__aotdyn_enter"
 FIX = "__aotdyn_fix"
 PENDING = "__aotdyn_pending"
+DYNAMO = "__aotdyn_dynamo"
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -97,7 +98,32 @@ def foreign_tracer() -> bool:
         or torch.compiler.is_exporting()
         or torch._jit_internal.is_scripting()
         or _fx_tracing()
+        or _function_modes()
     )
+
+
+def foreign_values(args: tuple[Any, ...]) -> bool:
+    """Whether an argument is another tracer's stand-in for a tensor, met outside of its modes."""
+    stand_ins = tuple(
+        getattr(module, name)
+        for module, name in ((sys.modules.get(where), name) for where, name in STAND_INS)
+        if module is not None and hasattr(module, name)
+    )
+    return any(issubclass(type(arg), stand_ins) for arg in args)
+
+
+STAND_INS = (
+    ("torch._subclasses.fake_tensor", "FakeTensor"),
+    ("torch._subclasses.functional_tensor", "FunctionalTensor"),
+    ("torch.fx.proxy", "Proxy"),
+)
+"""Modules (where they are loaded) and classes of such values."""
+
+
+def _function_modes() -> bool:
+    """Whether a mode of the program's own sees every call of a torch function; a default device is no such."""
+    count = torch._C._len_torch_function_stack()
+    return any(type(torch._C._get_function_stack_at(i)).__name__ != "DeviceContext" for i in range(count))
 
 
 def _fx_tracing() -> bool:
@@ -128,3 +154,4 @@ def install_runtime() -> None:
     install(ENTER, enter)
     install(FIX, fix)
     install(PENDING, Pending)
+    install(DYNAMO, torch.compiler.is_dynamo_compiling)

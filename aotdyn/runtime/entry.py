@@ -16,12 +16,15 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from aotdyn import config, errors
 from aotdyn.report import events
 from aotdyn.runtime import binding, dispatch, worth
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
 if TYPE_CHECKING:
+    from aotdyn.guards.sources import Source
     from aotdyn.runtime.moved import Moved
 
 MISS = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
@@ -94,6 +97,8 @@ class Entry:
         self.lines: list[Line] = []
         self.moved: Moved = {}
         "sizes that were seen to vary: the next trace makes them symbols"
+        self.numbers: frozenset[Source] = frozenset()
+        "numbers that were seen to change: the next trace lets them flow where nobody looks at them"
         self.misses = 0
         self.retired_calls = 0
         self.closed = False
@@ -122,7 +127,7 @@ class Entry:
             self.retired_calls = self.graph_calls()
             self.variants, self.lines, self._unfit, self._last = [], [], set(), None
             self.closed = self.loaded = False
-            self.moved = {}
+            self.moved, self.numbers = {}, frozenset()
             self.misses = 0
             self.install()
 
@@ -143,7 +148,11 @@ class Entry:
 
     def miss(self, *args: Any) -> Any:
         """No bound variant fits: finds or makes one, and runs it; None where the original body is to run."""
-        if tracing.active or dispatch.foreign_tracer() or _traced_by_debugger(self.spec):
+        if torch.compiler.is_dynamo_compiling():
+            return None  # first of all: TorchDynamo goes through here itself
+        if tracing.active or dispatch.foreign_tracer() or dispatch.foreign_values(args):
+            return None
+        if _traced_by_debugger(self.spec):
             return None
         if self._thrifty and not self._worth_it(args):
             return None
@@ -216,6 +225,8 @@ class Entry:
     def _bind(self, variant: Variant, args: tuple[Any, ...]) -> Line:
         from aotdyn.runtime import cold
 
+        if getattr(self.extent, "fullgraph", False):
+            self._whole(variant)
         host = binding.Host(
             graph=lambda inputs: cold.graph(self, variant, inputs),
             continuation=lambda point, globals: cold.continuation(self, variant.resumes[point], globals),
@@ -230,6 +241,15 @@ class Entry:
         self._last = line
         self.install()
         return line
+
+    def _whole(self, variant: Variant) -> None:
+        """Refuses a variant that isn't one graph."""
+        if variant.breaks:
+            raise errors.GraphBreakError.at(variant.breaks[0])
+        if variant.leave:
+            raise errors.GraphBreakError(
+                f"{self.spec.qualname} is left to Python, which fullgraph=True forbids: {variant.leave}"
+            )
 
     def _trace(self, args: tuple[Any, ...]) -> Variant | None:
         from aotdyn.runtime import cold
@@ -252,8 +272,10 @@ class Entry:
     def _learn(self, args: tuple[Any, ...]) -> None:
         """Note the sizes by which the call misses a variant, and those that earlier traces knew of."""
         from aotdyn.runtime import cold
-        from aotdyn.runtime.moved import learnt, merge, moved
+        from aotdyn.runtime.moved import changed, learnt, merge, moved
 
+        for variant in self.variants:
+            self.numbers |= changed(variant, args, self.globals)
         if cold.learns(self):
             for variant in self.variants:
                 merge(self.moved, learnt(variant, args, self.globals))

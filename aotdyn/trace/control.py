@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from aotdyn.guards.sources import Source
+
     from .values import Value
 
 
@@ -35,6 +37,17 @@ class Unbuildable(Exception):
         super().__init__(reason)
         self.value = value
         self.reason = reason
+
+
+class LookedAt(BaseException):
+    """A number that was to flow back unseen (`flows`) is looked at: the attempt starts anew without that.
+
+    No Exception: what folds the program's own operations takes those for the program's.
+    """
+
+    def __init__(self, sources: frozenset[Source]) -> None:
+        super().__init__(sources)
+        self.sources = sources
 
 
 class LeaveAlone(Exception):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..control import Break, NotConstant
+from ..flows import arithmetic
 from ..values import (
     Builtin,
     Class,
@@ -62,6 +63,9 @@ def binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol b`."""
     a, b = force(a), force(b)
     name, fn = BINARY[symbol]
+    flowing = arithmetic(symbol, a, b)
+    if flowing is not None:
+        return flowing
     folded = _fold(t, fn, a, b) if not (isinstance(a, Class) or isinstance(b, Class)) else None
     if folded is not None:
         return folded
@@ -373,6 +377,8 @@ def truth(t: Tracer, v: Value) -> bool:
         method = special_method(t, v, name)
         if method is not None:
             result = force(call(t, method, [], {}))
+            if name == "__bool__" and result.cls is not bool:
+                t.raise_(TypeError, f"__bool__ should return bool, returned {result.cls.__name__}")
             if isinstance(result, (Const, Scalar)):
                 return truth(t, result)
             raise Break(f"the result of {name} is not known while tracing")
@@ -414,6 +420,9 @@ def is_instance(t: Tracer, v: Value, target: Value) -> bool:
             return truth(t, call(t, _wrap_raw(t, *hook), [target, v], {}))
         if isinstance(v, Lazy):
             force(v)
+        if meta is torch.tensortype:  # `torch.FloatTensor` and kin: a dtype on a kind of device
+            like = force(v)
+            return isinstance(like, Tensor) and isinstance(_like(like), target.obj)
         if target.obj is torch.nn.Parameter or meta is torch.nn.parameter._ParameterMeta:  # type: ignore[attr-defined]
             native = force(v)
             if isinstance(native, Tensor):
@@ -421,6 +430,11 @@ def is_instance(t: Tracer, v: Value, target: Value) -> bool:
         return issubclass(cls, target.obj) if isinstance(cls, type) else isinstance(v, target.obj)
     force(v)
     return is_subclass(t, cls, target)
+
+
+def _like(v: Tensor) -> torch.Tensor:
+    """An empty tensor of the dtype, device and layout of another."""
+    return torch.empty(0, dtype=v.fake.dtype, device=v.fake.device, layout=v.fake.layout)
 
 
 def _plain_check(cls: type) -> bool:

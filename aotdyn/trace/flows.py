@@ -1,0 +1,97 @@
+"""Numbers that only flow back to where they came from: `self.n += 1` without a variant for each value of `n`.
+
+A number whose guard failed once comes into the next trace as a Flow: its type
+is guarded, its value isn't. Arithmetic with it makes Flows, which the epilogue
+computes from what it finds. Whoever looks at the value of one ends the
+attempt; the next takes that number as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .control import LookedAt
+from .values import Const
+
+if TYPE_CHECKING:
+    from aotdyn.guards.sources import Source
+
+    from .values import Value
+
+TOTAL = ("+", "-", "*")
+"""Operators that take every number."""
+DIVIDING = ("/", "//", "%")
+"""Operators that take every number but 0 on their right."""
+
+
+class Flow(Const):
+    """An int or float whose value nobody looks at: one from outside, or `left symbol right`."""
+
+    __slots__ = ("operands", "real", "symbol")
+
+    def __init__(self, real: Any, source: Source | None, symbol: str = "", operands: tuple[Const, ...] = ()) -> None:
+        self.real = real
+        self.symbol = symbol
+        self.operands = operands
+        self.source = source
+        self.born = 0
+
+    @property
+    def cls(self) -> type:  # type: ignore[override]
+        return type(self.real)
+
+    @property
+    def value(self) -> Any:  # type: ignore[override]
+        raise LookedAt(frozenset(self.roots()))
+
+    def roots(self) -> Iterator[Source]:
+        """Where the numbers that it is made of come from."""
+        if self.source is not None:
+            yield self.source
+        for operand in self.operands:
+            if isinstance(operand, Flow):
+                yield from operand.roots()
+
+    def __repr__(self) -> str:
+        return f"Flow({self.source or self.symbol})"
+
+
+def flows(t: Any, obj: Any, source: Source) -> bool:
+    """Whether a number from outside is taken as a Flow."""
+    return type(obj) in (int, float) and source in t.sizes.policy.numbers and source not in t.looked_at
+
+
+def arithmetic(symbol: str, a: Value, b: Value) -> Flow | None:
+    """`a symbol b` where one of them is a Flow and the other a number; None where it isn't such, or could raise."""
+    if not isinstance(a, Const) or not isinstance(b, Const) or not (isinstance(a, Flow) or isinstance(b, Flow)):
+        return None
+    if a.cls not in (int, float) or b.cls not in (int, float):
+        return None
+    left, right = _real(a), _real(b)
+    if symbol in TOTAL or (symbol in DIVIDING and not isinstance(b, Flow) and right != 0):
+        try:
+            return Flow(_compute(symbol, left, right), None, symbol, (a, b))
+        except ArithmeticError:
+            return None
+    return None
+
+
+def _real(v: Const) -> Any:
+    return v.real if isinstance(v, Flow) else v.value
+
+
+def _compute(symbol: str, left: Any, right: Any) -> Any:
+    match symbol:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            return left / right
+        case "//":
+            return left // right
+        case _:
+            return left % right
