@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         graph_break,
         is_compiling,
         mark_dynamic,
+        mark_static,
+        maybe_mark_dynamic,
         reset,
     )
     from aotdyn.hook.activate import install, uninstall
@@ -34,6 +36,8 @@ __all__ = [
     "install",
     "is_compiling",
     "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
     "reset",
     "stats",
     "uninstall",
@@ -49,6 +53,8 @@ _PUBLIC = {
     "install": ("aotdyn.hook.activate", "install"),
     "is_compiling": ("aotdyn.api", "is_compiling"),
     "mark_dynamic": ("aotdyn.api", "mark_dynamic"),
+    "mark_static": ("aotdyn.api", "mark_static"),
+    "maybe_mark_dynamic": ("aotdyn.api", "maybe_mark_dynamic"),
     "reset": ("aotdyn.api", "reset"),
     "stats": ("aotdyn.report.events", "snapshot"),
     "uninstall": ("aotdyn.hook.activate", "uninstall"),

@@ -55,6 +55,8 @@ class Options(msgspec.Struct, frozen=True):
     specialize_float: bool = False
     assume_static_by_default: bool = True
     "a size is dynamic only after it has been seen to change"
+    automatic_dynamic_shapes: bool = True
+    "a size that has been seen to change is dynamic from then on"
     max_instructions: int = 2_000_000
     "bounds of one traced frame, with what it inlines: instructions,"
     max_nodes: int = 20_000
@@ -89,6 +91,7 @@ TRACING = (
     "specialize_int",
     "specialize_float",
     "assume_static_by_default",
+    "automatic_dynamic_shapes",
     "max_instructions",
     "max_nodes",
     "max_unrolled",
@@ -97,7 +100,7 @@ TRACING = (
 )
 "Options that change what tracing makes: they are part of the store's key."
 
-_FROM_TORCH = TRACING[:9]
+_FROM_TORCH = TRACING[:10]
 "Keys read from torch._dynamo.config, which has them under the same names and with the same defaults."
 
 _DEFAULTS = Options()

@@ -122,12 +122,18 @@ def _describe_global(text: str, expected: Any, obj: Any, env: Env) -> str:
     return f"{name.replace('_', ' ')} was {_show(wanted)}, is {_show(have)}"
 
 
+def relation_text(expected: Any, env: Env) -> str:
+    """A relation of sizes as a user would write it."""
+    return shapes.substituted(expected["expr"], {name: _size(env, *where) for name, where in expected["names"].items()})
+
+
+def _size(env: Env, source: int, what: str, dim: int) -> str:
+    return _text(env, source) + {"size": f".shape[{dim}]", "stride": f".stride({dim})", "int": ""}[what]
+
+
 def _describe_shape(text: str, expected: Any, obj: Any, env: Env) -> str:
-    parts = []
-    for name, (source, what, dim) in expected["names"].items():
-        where = _text(env, source) + {"size": f".shape[{dim}]", "stride": f".stride({dim})", "int": ""}[what]
-        parts.append(f"{name} = `{where}` = {shapes.read(env, source, what, dim)}")
-    return f"{expected['expr']} held, doesn't with {', '.join(parts)}"
+    found = [f"{_size(env, *where)} = {shapes.read(env, *where)}" for where in expected["names"].values()]
+    return f"`{relation_text(expected, env)}` held, doesn't with {', '.join(found)}"
 
 
 KINDS: dict[str, Kind] = {

@@ -64,6 +64,15 @@ def evaluate(text: str, names: dict[str, Any]) -> Any:
     return eval(_compiled(text), {"__builtins__": {}, **FUNCTIONS}, names)
 
 
+def substituted(text: str, names: dict[str, str]) -> str:
+    """The relation with other words for its names."""
+    tree = parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in names:
+            node.id = names[node.id]
+    return ast.unparse(tree)
+
+
 def read(env: Env, source: int, what: str, dim: int) -> Any:
     """The number that a name of a relation stands for."""
     obj = env.read(env.sources[source])

@@ -59,6 +59,20 @@ def difference(obj: Any, expected: dict[str, Any]) -> tuple[str, Any, Any] | Non
     return None
 
 
+def moved(obj: Any, expected: dict[str, Any]) -> frozenset[int] | None:
+    """The dimensions whose sizes differ where nothing else does, but strides with them; None where something does."""
+    found = difference(obj, expected)
+    if found is None or not found[0].startswith("shape"):
+        return None
+    now = _read(obj)
+    shape = now["shape"]
+    if difference(obj, {**expected, "shape": shape, "stride": now["stride"]}) is not None:
+        return None
+    return frozenset(
+        dim for dim, (want, have) in enumerate(zip(expected["shape"], shape, strict=True)) if want not in (None, have)
+    )
+
+
 def batch(tensors: Sequence[torch.Tensor], expected: Sequence[dict[str, Any]]) -> TensorGuards:
     """Guards over all tensors at once, from real tensors whose metadata is as expected."""
     sizes: list[Any] = [list(facts["shape"]) for facts in expected]

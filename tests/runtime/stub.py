@@ -53,6 +53,9 @@ class Cold:
     def load(self, entry: Any) -> list[Variant]:
         return list(self.stored)
 
+    def learns(self, entry: Any) -> bool:
+        return True
+
     def trace(self, entry: Any, args: tuple[Any, ...]) -> Variant | None:
         self.traced += 1
         return self._trace(*args)

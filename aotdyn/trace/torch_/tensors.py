@@ -88,9 +88,9 @@ def shape_value(t: Any, v: Tensor) -> Sequence:
         known = calls.concrete(size)
         if known is not None:
             items.append(Const(known))
-        else:
-            node, sym = calls.run(t, "size", [Operand(v.node, v.fake), dim], {})
-            items.append(Scalar(node, sym))
+            continue
+        value = t.sizes.of_symbol(size)
+        items.append(value or Scalar(*calls.run(t, "size", [Operand(v.node, v.fake), dim], {})))
     return Sequence(torch.Size, items)
 
 

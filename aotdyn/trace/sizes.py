@@ -1,0 +1,294 @@
+"""Sizes that vary: which ones a trace makes symbolic, and what its guards say of them when it ends.
+
+Sizes are constants until they are known to move: an earlier variant failed on
+them alone (`known`), the user marked them, or `dynamic=True`. A symbol is made
+by the graph's ShapeEnv, which gathers the facts that the program and torch's
+operators relied on; they become SHAPE guards. A symbol that the program made a
+constant is guarded as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from aotdyn.errors import UserError
+from aotdyn.graph.build import quiet, version
+from aotdyn.guards import tensors
+from aotdyn.guards.pure import PURE
+from aotdyn.guards.sources import Arg, Pure, Source, SourceTable
+from aotdyn.runtime.variant import GuardData
+
+from . import relations
+from .values import Scalar, Value
+
+SIZED = "torch.empty"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which sizes are symbolic from the start. `known`: dimensions that moved, by source; of an int the empty set."""
+
+    known: Mapping[Source, frozenset[int]] = field(default_factory=dict)
+    all: bool = False
+    numbers: frozenset[Source] = frozenset()
+    "numbers that changed, whatever holds them: see `flows`"
+
+
+STATIC = Policy()
+
+
+@dataclass
+class Input:
+    """A tensor of the graph as it was when the trace met it; `asked` are dimensions that the user marked."""
+
+    source: Source
+    real: torch.Tensor
+    shape: tuple[Any, ...]
+    stride: tuple[Any, ...]
+    asked: frozenset[int] = frozenset()
+
+
+class Sizes:
+    """The sizes of one trace."""
+
+    def __init__(self, t: Any, policy: Policy) -> None:
+        self.t = t
+        self.policy = policy
+        self.inputs: list[Input] = []
+        self.numbers: dict[Source, Any] = {}
+        "ints that became symbols, by source"
+        self._nodes: dict[tuple[int, int], tuple[Any, Any]] = {}
+        self._own: dict[Any, tuple[int, str, int]] = {}
+        "our symbols for strides that torch expresses by sizes"
+        self._pinned: set[Any] = set()
+        "symbols that a guard can't express: constants for it"
+
+    # Made while tracing
+
+    def dims(self, real: torch.Tensor, source: Source) -> tuple[int, ...]:
+        """The dimensions of an input to make symbolic. Sizes 0 and 1 stay constants, as everywhere in torch."""
+        if real.layout is not torch.strided or real.is_nested:
+            return ()
+        chosen = set(self.policy.known.get(source, ()))
+        if not isinstance(real, torch.nn.Parameter):
+            chosen |= marks(real, "_dynamo_dynamic_indices") | marks(real, "_dynamo_weak_dynamic_indices")
+            if self.policy.all:
+                chosen |= set(range(real.dim()))
+        chosen -= marks(real, "_dynamo_static_indices")
+        return tuple(sorted(dim for dim in chosen if dim < real.dim() and real.size(dim) > 1))
+
+    def met(self, source: Source, real: torch.Tensor, fake: Any) -> None:
+        """An input was made: its place is the next; ranges that the user gave become facts."""
+        asked = frozenset(marks(real, "_dynamo_dynamic_indices"))
+        self.inputs.append(Input(source, real, tuple(fake.shape), _strides(fake), asked))
+        for each in getattr(real, "_dynamo_dynamic_range", None) or ():
+            size = fake.shape[each.dim]
+            if isinstance(size, torch.SymInt):
+                with quiet():
+                    _within(size, each.min, each.max, f"{source}.shape[{each.dim}]")
+
+    def varies(self, obj: Any, source: Source) -> bool:
+        """Whether an int becomes a symbol: it was seen to move, and isn't below 2."""
+        if type(obj) is not int or not 1 < obj < 2**62 or self.t.options.specialize_int:
+            return False
+        return source in self.policy.known or (self.policy.all and isinstance(source, Arg))
+
+    def number(self, obj: int, source: Source) -> Scalar:
+        """An int as a symbol: it comes as the size of an empty tensor."""
+        t = self.t
+        made = PURE[SIZED].function(obj)
+        carrier = Pure(SIZED, source)
+        t.wrap(made, carrier)
+        t.keep_alive.append(made)
+        node, fake = t.builder.placeholder(f"l_{len(t.inputs)}", made, (0,))
+        t.inputs.append(carrier)
+        t.input_versions.append((fake, version(fake)))
+        self.inputs.append(Input(carrier, made, tuple(fake.shape), _strides(fake)))
+        self.numbers[source] = obj
+        return Scalar(*self._read(len(self.inputs) - 1, 0, node, fake), source)
+
+    def of_symbol(self, size: torch.SymInt) -> Value | None:
+        """The value of a size that is an input's: read there, once; None for any other."""
+        site = self.t.builder.symbols.get(size.node.expr)
+        if site is None or site[1] != "size":
+            return None
+        number, _, dim = site
+        node = self.t.builder.placeholders[number]
+        return Scalar(*self._read(number, dim, node, node.meta["val"]))
+
+    def _read(self, number: int, dim: int, node: Any, fake: Any) -> tuple[Any, Any]:
+        from .torch_ import calls
+
+        found = self._nodes.get((number, dim))
+        if found is None:
+            found = self._nodes[number, dim] = calls.run(self.t, "size", [calls.Operand(node, fake), dim], {})
+        return found
+
+    # Guards
+
+    def metadata(self, source: Source, real: torch.Tensor) -> dict[str, Any]:
+        """What a TENSOR guard expects: sizes and strides that still vary are null."""
+        facts = tensors.metadata(real)
+        for each in self.inputs:
+            if each.source is source:
+                shape, facts["shape"] = facts["shape"], []
+                facts["shape"] = [None if self._free(size) else known for size, known in zip(each.shape, shape)]
+                if facts["stride"] is not None:
+                    facts["stride"] = [
+                        None if self._free(step) else known for step, known in zip(each.stride, facts["stride"])
+                    ]
+        return facts
+
+    def settle(self) -> None:
+        """Before guards are written: what no guard can express becomes constant, and constants are told."""
+        for expression in self._facts():
+            try:
+                relations.text(expression, lambda symbol: str(self._site(symbol)))
+            except relations.Inexpressible:
+                self._pinned |= expression.free_symbols & self.t.builder.symbols.keys()
+        for each, node in zip(self.inputs, self.t.builder.placeholders, strict=True):
+            if "dynamic" in node.meta:
+                node.meta["dynamic"] = tuple(dim for dim in node.meta["dynamic"] if self._free(each.shape[dim]))
+            self._check_asked(each)
+            number = each.source.base
+            if number in self.numbers and isinstance(each.source, Pure):
+                if self._free(each.shape[0]):
+                    self.t.guard("TYPE", number, int)
+                else:
+                    self.t.guard("CONST", number, self.numbers[number])
+
+    def _check_asked(self, each: Input) -> None:
+        """UserError where a dimension that the user marked isn't one."""
+        for dim in sorted(each.asked):
+            if isinstance(each.shape[dim], torch.SymInt) and not self._free(each.shape[dim]):
+                raise UserError(
+                    None,
+                    f"{each.source}.shape[{dim}] was marked as dynamic, but the code of {self.t.spec.qualname} makes"
+                    f" it the constant {each.real.size(dim)}; maybe_mark_dynamic would let it",
+                )
+
+    def guards(self, table: SourceTable) -> Iterator[GuardData]:
+        """SHAPE guards, each fact once."""
+        seen: set[str] = set()
+        for expression in self._facts():
+            names: dict[Any, str] = {}
+            written = relations.text(expression, lambda symbol, names=names: names.setdefault(symbol, f"n{len(names)}"))
+            where = {name: self._place(symbol, table) for symbol, name in names.items()}
+            mark = f"{written} {where}"
+            if where and mark not in seen:
+                seen.add(mark)
+                yield GuardData(-1, "SHAPE", {"expr": written, "names": where})
+
+    def moving(self, table: SourceTable) -> list[tuple[int, list[int]]]:
+        """What to make symbolic the next time, as rows of the variant."""
+        found = dict(self.policy.known)
+        return [(table.add(source), sorted(dims)) for source, dims in found.items()]
+
+    def _facts(self) -> Iterator[Any]:
+        """What holds of the symbols: their ranges, strides made of sizes, equal symbols, what was asked of them."""
+        import sympy
+
+        env = self.t.builder.shape_env
+        if env is None or not self.t.builder.symbols:
+            return
+        with quiet():
+            yield from self._ranges(env)
+            for number, each in enumerate(self.inputs):
+                for dim, step in enumerate(each.stride):
+                    if self._free(step) and self.t.builder.symbols.get(step.node.expr) != (number, "stride", dim):
+                        own = self._symbol(number, "stride", dim)
+                        yield sympy.Eq(own, self._fixed(step.node.expr), evaluate=False)
+            for symbol, expression in env.replacements.items():
+                value = self._fixed(expression)
+                if self._constant(symbol) is None and symbol in self.t.builder.symbols:
+                    yield sympy.Eq(symbol, value, evaluate=False)
+            for guard in env.guards:
+                expression = self._fixed(guard.expr)
+                if not self._implied(env, expression):
+                    yield expression
+
+    def _ranges(self, env: Any) -> Iterator[Any]:
+        import sympy
+        from torch.utils._sympy.numbers import int_oo
+
+        for symbol, (_, what, _) in self.t.builder.symbols.items():
+            if what == "offset" or self._constant(symbol) is not None:
+                continue
+            bounds = env.var_to_range[symbol]
+            yield sympy.Ge(symbol, bounds.lower, evaluate=False)
+            if bounds.upper not in (int_oo, sympy.oo):
+                yield sympy.Le(symbol, bounds.upper, evaluate=False)
+
+    def _implied(self, env: Any, expression: Any) -> bool:
+        """Whether the ranges alone say so."""
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        if expression.is_Boolean and not expression.free_symbols:
+            return bool(expression)
+        if not expression.free_symbols <= env.var_to_range.keys():
+            return False
+        bounds = bound_sympy(expression, env.var_to_range)
+        return bounds.is_singleton() and bool(bounds.lower)
+
+    def _fixed(self, expression: Any) -> Any:
+        """The expression with constants for symbols that are."""
+        known = {symbol: self._constant(symbol) for symbol in expression.free_symbols}
+        return expression.xreplace({symbol: value for symbol, value in known.items() if value is not None})
+
+    def _constant(self, symbol: Any) -> Any:
+        """The number that a symbol of an input has become, None while it varies."""
+        import sympy
+
+        if symbol in self._pinned:
+            number, what, dim = self.t.builder.symbols[symbol]
+            real = self.inputs[number].real
+            return sympy.Integer(real.storage_offset() if what == "offset" else getattr(real, what)(dim))
+        env = self.t.builder.shape_env
+        value = env.replace(symbol)
+        return value if value.is_number else None
+
+    def _free(self, size: Any) -> bool:
+        """Whether a size or stride of an input varies in this variant."""
+        if not isinstance(size, torch.SymInt):
+            return False
+        return bool(self._fixed(self.t.builder.shape_env.replace(size.node.expr)).free_symbols)
+
+    def _symbol(self, number: int, what: str, dim: int) -> Any:
+        """A symbol that stands for a stride which torch expresses by sizes."""
+        import sympy
+
+        symbol = sympy.Symbol(f"{what}_{number}_{dim}", integer=True)
+        self._own[symbol] = (number, what, dim)
+        return symbol
+
+    def _site(self, symbol: Any) -> tuple[int, str, int]:
+        found = self.t.builder.symbols.get(symbol) or self._own.get(symbol)
+        if found is None or found[1] == "offset":
+            raise relations.Inexpressible(f"{symbol} is no size of an input")
+        return found
+
+    def _place(self, symbol: Any, table: SourceTable) -> list[Any]:
+        number, what, dim = self._site(symbol)
+        source = self.inputs[number].source
+        if isinstance(source, Pure) and source.key == SIZED:
+            return [table.add(source.bases[0]), "int", 0]
+        return [table.add(source), what, dim]
+
+
+def marks(tensor: torch.Tensor, attribute: str) -> set[int]:
+    """Dimensions that `mark_dynamic` and its kin noted on a tensor."""
+    return {dim % tensor.dim() for dim in getattr(tensor, attribute, None) or () if tensor.dim()}
+
+
+def _strides(fake: torch.Tensor) -> tuple[Any, ...]:
+    return tuple(fake.stride()) if fake.layout is torch.strided else ()
+
+
+def _within(size: torch.SymInt, least: int | None, most: int | None, where: str) -> None:
+    """Make a range a fact of the size; UserError where the size at hand is outside."""
+    if (least is not None and not size >= least) or (most is not None and not size <= most):
+        raise UserError(None, f"{where} was marked to lie in [{least}, {most}] and doesn't")
