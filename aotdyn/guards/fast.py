@@ -94,6 +94,8 @@ def length(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
 
 def keys(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
     value = scope.value(source)
+    if not expected and scope.known_type(source) in (["builtins", "dict"], ["collections", "OrderedDict"]):
+        return ast.UnaryOp(ast.Not(), value)
     if _exact(scope, source) == "dict":
         found: ast.expr = _call(scope, "tuple", value)
     else:

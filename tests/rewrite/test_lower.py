@@ -110,10 +110,12 @@ def test_miss_has_no_exception_around_it():
 
 
 def test_graph_gives_way():
-    def gives_way(x, y):
-        raise dispatch.GiveWay
+    def raises(x, y):
+        raise ValueError
 
-    assert run(two_tensors(), (T, T.clone()), gives_way)(T, T.clone()) is None
+    assert run(two_tensors(gives_way=True), (T, T.clone()), raises)(T, T.clone()) is None
+    with pytest.raises(ValueError):
+        run(two_tensors(), (T, T.clone()), raises)(T, T.clone())
 
 
 def test_leave():
