@@ -17,6 +17,8 @@ def optimized(model: torch.nn.Module, extent: Extent) -> torch.nn.Module:
     """A module that shares all state with `model` (its `__dict__` is the same) and whose call is compiled."""
     if isinstance(model, torch.jit.ScriptModule):
         return model
+    if type(model) in _classes.values():
+        model = model._orig_mod  # type: ignore[assignment]  # compiled again: the outermost extent wins
     cls = _class(type(model))
     made: torch.nn.Module = object.__new__(cls)
     object.__setattr__(made, "__dict__", model.__dict__)

@@ -45,6 +45,7 @@ PURE: dict[str, Accessor] = {
     "abs": Accessor(abs, "absolute value of a number"),
     "int": Accessor(int, "a number as an int"),
     "float": Accessor(float, "a number as a float"),
+    "str": Accessor(str.__str__, "text of an instance of a subclass of str"),
     "bool": Accessor(bool, "truth of a builtin object"),
     "os.environ.get": Accessor(os.environ.get, "an environment variable, None where unset"),
     "os.getcwd": Accessor(os.getcwd, "working directory"),

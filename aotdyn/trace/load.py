@@ -95,7 +95,7 @@ def _load(t: Any, obj: Any, source: Source) -> Value:
     if issubclass(cls, tuple) and plain_tuple(cls):
         t.guard("TYPE", source, cls)
         return Sequence(cls, [t.wrap(each, Item(source, i)) for i, each in enumerate(obj)], source, obj)
-    if cls.__flags__ & _HEAPTYPE and not isinstance(
+    if (cls.__flags__ & _HEAPTYPE or issubclass(cls, BaseException)) and not isinstance(
         obj, (torch.Generator, torch.jit.ScriptModule, torch.jit.ScriptFunction)
     ):
         return _object(t, obj, source)
@@ -235,9 +235,9 @@ def _object(t: Any, obj: Any, source: Source) -> Value:
     elif issubclass(cls, (set, frozenset)):
         return Opaque(obj, source)
     elif issubclass(cls, (int, float, str, bytes, complex)):
-        if not issubclass(cls, (int, float)):
+        if not issubclass(cls, (int, float, str)):
             return Opaque(obj, source)
-        plain = int(obj) if issubclass(cls, int) else float(obj)
+        plain: Any = int(obj) if issubclass(cls, int) else float(obj) if issubclass(cls, float) else str.__str__(obj)
         t.guard("CONST", Pure(type(plain).__name__, source), plain)
         value.payload = Const(plain)
     elif issubclass(cls, BaseException):

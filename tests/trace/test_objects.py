@@ -7,6 +7,7 @@ import collections.abc
 import enum
 import functools
 import inspect
+import threading
 import typing
 from typing import Any
 
@@ -232,3 +233,69 @@ def test_facts_of_the_process():
         return x if torch._C._are_functorch_transforms_active() else x * 2
 
     agrees(f, X)
+
+
+class Loud:
+    def __bool__(self):
+        return 1.5
+
+
+def test_truth_of_another_type_raises():
+    def f(x, loud):
+        return x + 1 if loud else x
+
+    compiled = aotdyn.compile(f, backend="eager")
+    with pytest.raises(TypeError, match="__bool__ should return bool, returned float"):
+        compiled(X, Loud())
+
+
+class Text(str):
+    def __str__(self) -> str:
+        return "other"
+
+
+def test_text_of_a_subclass_of_str():
+    def f(x, text):
+        return x + len(text), text.upper(), list(text), text.split("-")
+
+    agrees(f, X, Text("a-b"))
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    assert compiled(X, Text("c-d"))[1] == "C-D"
+
+
+def test_thread_local_attributes():
+    local = threading.local()
+
+    def f(x, local):
+        local.x = x
+        return x + 1, local.x
+
+    agrees(f, X, local, fullgraph=False)
+    assert local.x is X
+
+
+def test_legacy_tensor_classes():
+    def f(x):
+        y = x.type(torch.HalfTensor)
+        return isinstance(x, torch.FloatTensor), isinstance(y, torch.FloatTensor), isinstance(y, torch.HalfTensor), y
+
+    agrees(f, X)
+
+
+def test_result_type_follows_the_default_dtype():
+    def f(x):
+        return torch.result_type(torch.tensor(1), 1.0), x + 1
+
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    assert compiled(X)[0] is torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert compiled(X)[0] is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_module_compiled_again():
+    module = torch.nn.Linear(3, 2)
+    again = aotdyn.compile(aotdyn.compile(module, backend="eager"), backend="eager")
+    torch.testing.assert_close(again(X), module(X))

@@ -16,7 +16,7 @@ from aotdyn.trace.control import Break, NotConstant
 from aotdyn.trace.handlers import foldable, handles
 from aotdyn.trace.values import Const, Object, Opaque, Scalar, SetValue, Tensor, Value, force
 
-from .common import each, fold, native, payload, type_name
+from .common import each, fold, native, payload, receiver, type_name
 from .iterators import Reversed
 from .numbers import tensor_number
 from .sets import ordered_items
@@ -100,7 +100,7 @@ def _fields(t: Any, template: str, args: tuple[Value, ...], kwargs: dict[str, Va
 
 @handles(str.__iter__, bytes.__iter__, range.__iter__)
 def _iter(t: Any, self: Value) -> Value:
-    return model.iterate(t, payload(self))
+    return model.iterate(t, receiver(self, Const))
 
 
 @handles(range.__reversed__)

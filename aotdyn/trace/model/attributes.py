@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import threading
 import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -267,6 +268,8 @@ def _generic(t: Tracer, v: Value, name: str) -> Value | None:
             if not issubclass(raised.value.cls, AttributeError):
                 raise
             return _fallback(t, v, name)
+    if isinstance(v, Object) and issubclass(cls, threading.local):
+        raise Break("an attribute of this thread alone")
     found = generic_get_attr(t, v, name)
     return found if found is not None else _fallback(t, v, name)
 
@@ -317,9 +320,11 @@ def _slot(t: Tracer, v: Value, name: str, raw: Any) -> Value | None:
         if issubclass(v.cls, BaseException):
             if name == "args" and isinstance(v.payload, Sequence):
                 return v.payload
-            if name in ("__traceback__", "__cause__", "__context__"):
+            if name == "__traceback__" and v in t.thrown:
+                raise Break("the traceback of an exception is read", "Python makes it when it runs the frames.")
+            if name in ("__traceback__", "__cause__", "__context__") and v.obj is None:
                 return Const(None)
-            if name == "__suppress_context__":
+            if name == "__suppress_context__" and v.obj is None:
                 return Const(False)
             if name == "value" and issubclass(v.cls, StopIteration) and isinstance(v.payload, Sequence):
                 return v.payload.items[0] if v.payload.items else Const(None)
@@ -607,6 +612,8 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
         args = [v, Const(name)] if value is None else [v, Const(name), value]
         call(t, _wrap_raw(t, *hook), args, {})
         return
+    if issubclass(v.cls, threading.local):
+        raise Break("an attribute of this thread alone")
     generic_set_attr(t, v, name, value)
 
 

@@ -181,7 +181,13 @@ def inplace(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
         t.mutated(a)
         a.items.extend(items)
         return a
-    if isinstance(a, Sequence) and a.cls is list and symbol == "*" and isinstance(b, (Const, Scalar)) and issubclass(b.cls, int):
+    if (
+        isinstance(a, Sequence)
+        and a.cls is list
+        and symbol == "*"
+        and isinstance(b, (Const, Scalar))
+        and issubclass(b.cls, int)
+    ):
         count = _settled(b, "the count of a repetition")
         t.mutated(a)
         a.items[:] = a.items * count
@@ -420,7 +426,7 @@ def is_instance(t: Tracer, v: Value, target: Value) -> bool:
             return truth(t, call(t, _wrap_raw(t, *hook), [target, v], {}))
         if isinstance(v, Lazy):
             force(v)
-        if meta is torch.tensortype:  # `torch.FloatTensor` and kin: a dtype on a kind of device
+        if meta is type(torch.FloatTensor):  # `torch.FloatTensor` and kin: a dtype on a kind of device
             like = force(v)
             return isinstance(like, Tensor) and isinstance(_like(like), target.obj)
         if target.obj is torch.nn.Parameter or meta is torch.nn.parameter._ParameterMeta:  # type: ignore[attr-defined]

@@ -60,6 +60,8 @@ def _fact(name: str, function: Callable[..., Any], target: Any) -> Callable[...,
     def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
         from .. import model
 
+        if name == "torch.result_type":  # of an integer tensor and a float it is the default dtype
+            t.guard_global("default_dtype")
         try:
             result = function(*(_native(arg) for arg in args), **{key: _native(arg) for key, arg in kwargs.items()})
         except (NotConstant, RuntimeError, TypeError, IndexError, ValueError) as error:
@@ -150,7 +152,9 @@ def _type(t: Any, v: Value, dtype: Value | None = None, **kwargs: Value) -> Valu
     if dtype is not None and not (isinstance(force(dtype), Const) and force(dtype).value is None):  # type: ignore[attr-defined]
         target = force(dtype)
         if isinstance(target, Class):
-            raise Break("Tensor.type with a class")
+            if type(target.obj) is not type(torch.FloatTensor):
+                raise Break("Tensor.type with a class")
+            target = Const(f"{target.obj.__module__}.{target.obj.__name__}")
         return calls.record(t, "type", [tensor, target], kwargs)
     return Const(torch.empty(0, dtype=tensor.fake.dtype, device=tensor.fake.device).type())
 
