@@ -288,6 +288,8 @@ def _call_class(t: Tracer, f: Class, args: Args, kwargs: Kwargs) -> Value:
 def instantiate(t: Tracer, f: Class, args: Args, kwargs: Kwargs) -> Value:
     """`__new__` and `__init__` of an ordinary class."""
     cls = f.obj
+    if class_lookup(t, cls, "__del__") is not None:
+        raise Break(f"a {cls.__qualname__} is made, which has a `__del__`", "Python runs it when the object dies.")
     new = class_lookup(t, cls, "__new__")
     raw_new = new[0].__func__ if new is not None and isinstance(new[0], staticmethod) else new[0] if new else None
     if new is not None and isinstance(raw_new, types.FunctionType):

@@ -46,10 +46,12 @@ def handled(t: Any) -> Value | None:
     return found
 
 
-def _link(exception: Value, name: str) -> Value | None:
-    """`__context__` or `__cause__`, as far as tracing set it."""
+def _link(t: Any, exception: Value, name: str, raised: Object) -> Value | None:
+    """`__context__` or `__cause__`; what tracing didn't set is read where it may lead to the exception `raised`."""
     exception = force(exception)
     found = exception.attrs.get(name) if isinstance(exception, Object) else None
+    if found is None and isinstance(exception, Object) and exception.obj is not None and raised.obj is not None:
+        found = model.get_attr(t, exception, name)
     found = force(found) if found is not None else None
     return None if isinstance(found, Const) else found
 
@@ -66,7 +68,7 @@ def chain(t: Any, value: Value) -> None:
     if current is None or current is value or not isinstance(value, Object):
         return
     seen, link = {current}, current
-    while (context := _link(link, "__context__")) is not None and context not in seen:
+    while (context := _link(t, link, "__context__", value)) is not None and context not in seen:
         if context is value:
             assert isinstance(link, Object)
             _set(t, link, "__context__", Const(None))

@@ -491,6 +491,7 @@ def started_generator_returned(x):
 
 @program()
 def generator_expression_alive(x):
+    x = x * 2
     g = (x * i for i in range(3))
     a = next(g)
     print("first")

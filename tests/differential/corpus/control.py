@@ -344,6 +344,12 @@ def assertion_fails(x):
 @program()
 def last_instruction(x):
     x = x + 1
+    return print(x)
+
+
+@program(graphs=False)
+def last_instruction_without_tensors(x):
+    x = x + 1
     return print(x.shape)
 
 
