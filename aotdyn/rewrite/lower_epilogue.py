@@ -58,7 +58,7 @@ class Epilogue:
     def body(self) -> list[ast.stmt]:
         """Everything behind the guards."""
         if self.variant.leave:
-            return [ast.Return(ast.Constant(None))]
+            return [ast.Return(self.leave())]
         if self.variant.graph is not None:
             self.graph()
         for step in self.variant.epilogue:
@@ -76,6 +76,14 @@ class Epilogue:
         if not self.statements or not isinstance(self.statements[-1], ast.Return):
             raise ValueError("epilogue doesn't end in return or resume")
         return self.statements
+
+    def leave(self) -> ast.expr:
+        """None; at a function's start, the arguments for what runs the body, where an extent has such."""
+        if self.variant.spec.offset:
+            return ast.Constant(None)
+        body = self.walk.pool("leave")
+        args: list[ast.expr] = [ast.Name(name, ast.Load()) for name in self.walk.args]
+        return ast.BoolOp(ast.And(), [body, ast.Tuple([ast.Tuple(args, ast.Load()), body], ast.Load())])
 
     def graph(self) -> None:
         """`o = graph(inputs)`, counted; no `o` where no output is used.

@@ -25,7 +25,6 @@ from aotdyn.guards.sources import Env, class_attribute, decode_sources, dict_key
 from aotdyn.runtime.helpers import HELPERS
 from aotdyn.runtime.variant import Recipe, Variant
 
-
 GENERATED_BUILTINS = {"__aotdyn_dynamo": torch.compiler.is_dynamo_compiling}
 """Builtins of generated functions. TorchDynamo, going through one, looks this name up in the true builtins."""
 
@@ -50,6 +49,10 @@ class Host(NamedTuple):
     "the entry's original code"
     lowering: Callable[[Variant], tuple[types.CodeType, list[Recipe]]]
     "code and pool of a variant that holds none"
+    reach: Callable[[Any], None] | None = None
+    "stubs a callee in place"
+    leave: Callable[[], Any] = lambda: None
+    "runs the body of a frame left alone, as a continuation; None: the stub's own body does"
 
 
 class Bound(NamedTuple):
@@ -77,12 +80,25 @@ def bind(
     """
     env = environment(variant, args, globals)
     _verify(variant, env)
+    if host.reach is not None:
+        for callee in _callees(variant, env):
+            host.reach(callee)
     code, recipes = (marshal.loads(variant.code), variant.pool) if variant.code else host.lowering(variant)
     filler = _Filler(variant, env, host)
     pool: dict[str, Any] = {"__builtins__": GENERATED_BUILTINS, "__name__": variant.spec.module, "knext": next}
     for i, recipe in enumerate(recipes):
         pool[f"k{i}"] = filler.fill(recipe)
     return Bound(types.FunctionType(code, pool), filler.calls)
+
+
+def _callees(variant: Variant, env: Env) -> list[Any]:
+    found = []
+    for row in variant.callees:
+        try:
+            found.append(env.read(env.sources[row]))
+        except (LookupError, AttributeError, TypeError):
+            continue  # not there in this call: no guard says that it is
+    return found
 
 
 def environment(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> Env:
@@ -244,6 +260,9 @@ class _Filler:
         for i in path:
             code = code.co_consts[i]
         return code
+
+    def fill_leave(self) -> Any:
+        return self.host.leave()
 
     def fill_count(self) -> Any:
         return self.calls.__next__

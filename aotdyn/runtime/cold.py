@@ -184,7 +184,7 @@ def continuation(entry: Entry, point: ResumePoint, globals: dict[str, Any]) -> C
             make_entry(name, spec, extent, globals, origin)
         if any(name != own for own, name in names.items()):
             code = retarget(code, names)
-        found = Continuation(point.name, code, globals, point.frame)
+        found = Continuation(point.name, code, globals, point.frame, extent if extent.number else None)
         if not extent.number and found.made is not None:
             globals.setdefault(point.name, found.made)
         _continuations[point.name, extent.number, id(globals)] = found

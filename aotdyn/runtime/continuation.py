@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from aotdyn.runtime.extent import Extent
 from aotdyn.runtime.variant import FrameSpec
 
 
@@ -21,15 +22,19 @@ class Continuation:
         spec: the broken frame.
     """
 
-    __slots__ = ("arity", "block", "call", "code", "globals", "made", "name", "spec")
+    __slots__ = ("arity", "block", "call", "code", "extent", "globals", "made", "name", "spec")
 
-    def __init__(self, name: str, code: types.CodeType, globals: dict[str, Any], spec: FrameSpec) -> None:
+    def __init__(
+        self, name: str, code: types.CodeType, globals: dict[str, Any], spec: FrameSpec, extent: Extent | None = None
+    ) -> None:
         self.name = name
         self.code = code
         self.globals = globals
         self.spec = spec
+        self.extent = extent
+        "of a `compile()`: what runs from here on belongs to it"
         self.arity = code.co_argcount
-        self.call = _caller(code.co_argcount)
+        self.call = mover(code.co_argcount)
         self.made = None if code.co_freevars else types.FunctionType(code, globals)
         self.block = -1
         "number of the block of the function's own code that continues in place; -1: none"
@@ -49,7 +54,7 @@ class Continuation:
 
 
 @functools.cache
-def _caller(arity: int) -> Callable[[types.FunctionType, Callable[[], Any]], Any]:
+def mover(arity: int) -> Callable[[types.FunctionType, Callable[[], Any]], Any]:
     """`function(pop(), ..., pop())`: moves arguments into the callee's frame; `function(*items)` would hold them."""
     pops = ", ".join(["pop()"] * arity)
     namespace: dict[str, Any] = {}

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._C import _functorch
 
+from aotdyn.runtime import reached
 from aotdyn.runtime.variant import FrameSpec
 
 ENTER = "__aotdyn_enter"
@@ -32,8 +33,17 @@ class Pending(tuple):
 
 def enter(state: tuple[Any, ...], k: Any) -> Any:
     """Runs continuations from `k` on until the frame returns, in a loop: they don't nest, whatever breaks again."""
+    if k.extent is not None and reached.current.get() is None:
+        with reached.within(k.extent):
+            hand = [state]
+            del state
+            return _run(hand, k)
     hand = [state]
     del state
+    return _run(hand, k)
+
+
+def _run(hand: list[tuple[Any, ...]], k: Any) -> Any:
     while True:
         # The state is handed on and not kept: a frame of ours must not hold the program's objects.
         result = k.function(hand.pop())

@@ -20,7 +20,7 @@ import torch
 
 from aotdyn import config, errors
 from aotdyn.report import events
-from aotdyn.runtime import binding, dispatch, worth
+from aotdyn.runtime import binding, dispatch, reached, worth
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
 if TYPE_CHECKING:
@@ -232,6 +232,7 @@ class Entry:
             continuation=lambda point, globals: cold.continuation(self, variant.resumes[point], globals),
             code=self.code,
             lowering=self._lower,
+            **self._reaching(),
         )
         line = Line(variant, binding.bind(variant, args, self.globals, host, _answer_miss), self.others)
         for old in self.lines:
@@ -241,6 +242,16 @@ class Entry:
         self._last = line
         self.install()
         return line
+
+    def _reaching(self) -> dict[str, Any]:
+        """What an extent of its own does for what Python calls: see `runtime.reached`."""
+        if not getattr(self.extent, "number", ""):
+            return {}
+        arity = len(self.spec.params)
+        return {
+            "reach": reached.reach,
+            "leave": lambda: reached.Body(self.code(), self.globals, self.extent, arity),
+        }
 
     def _whole(self, variant: Variant) -> None:
         """Refuses a variant that isn't one graph."""

@@ -132,6 +132,8 @@ class Variant(msgspec.Struct):
     "where the graph raises, it has changed nothing: the body may run instead"
     redraws: bool = False
     "before it does, the random generators are set back to where the graph found them"
+    callees: list[int] = []
+    "source indices of functions that Python calls where the trace ended"
     moving: list[tuple[int, list[int]]] = []
     "sizes known to vary, for the next trace: a source's index and its dimensions (none: the int itself)"
     operations: int = 0

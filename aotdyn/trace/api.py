@@ -97,6 +97,7 @@ def _attempts(
     stop_at: int | None = None
     reason: Break | None = None
     where: BreakInfo | None = None
+    callee: Source | None = None
     for _ in range(MAX_ATTEMPTS):
         t = tracer(stop_at)
         if FACTS["saved_tensor_hooks"].read():
@@ -107,7 +108,7 @@ def _attempts(
         try:
             with t.state.restored():
                 value = frame.run()
-            return _traced(t, returned(t, value))
+            return _traced(t, returned(t, frame, value))
         except Stop:
             position = t.break_position()
             if position < t.position:
@@ -118,7 +119,7 @@ def _attempts(
                 assert reason is not None
                 if fullgraph:
                     raise GraphBreakError.at(where) from None
-                result = broken(t, chain_of(t.frame), where)
+                result = broken(t, chain_of(t.frame), where, callee)
                 result[0].eager_operations = int(is_tensor_operation(t.frame))
                 return _traced(t, result)
             except Unbuildable as problem:
@@ -127,6 +128,8 @@ def _attempts(
             if t.hooked and not t.spec.offset and constructs(code):
                 return _traced(t, left_alone(t, f"a constructor that breaks: {found.reason}"))
             reason, where = found.with_traceback(None), _where(t, found)
+            inner = called_from(t.frame, last_frame(t, t.frame))
+            callee = inner.owner if inner is not None and not inner.path else None
             stop_at = t.break_position()
         except Raised as raised:
             raised.__traceback__ = None  # it refers to this frame, and so to the arguments

@@ -120,6 +120,10 @@ class Emitter:
         self._made[id(v)] = register
         return register
 
+    def has(self, v: Value) -> bool:
+        """Whether the object of `v` has been asked for."""
+        return id(v) in self._made
+
     def _build(self, v: Value) -> int:
         if isinstance(v, Flow):
             return self._flow(v)

@@ -8,6 +8,7 @@ from aotdyn.guards import constants, globalstate, kinds, naming, tensors
 from aotdyn.guards.sources import Source, SourceTable
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, GuardData, Instruction, ResumePoint, Variant
 
+from . import callees
 from .control import Unbuildable
 from .emit import Emitter
 from .values import (
@@ -26,18 +27,24 @@ from .values import (
 )
 
 
-def returned(t: Any, value: Value) -> tuple[Variant, Any, list[Any]]:
+def returned(t: Any, frame: Any, value: Value) -> tuple[Variant, Any, list[Any]]:
     """The variant of an attempt that ran to its return, and its graph module (None without operations), the real inputs."""
     table = SourceTable()
     e = Emitter(t, table.add)
     register = e.value(value)
-    replay(t, e)
+    own = () if t.spec.offset else frame.code.co_cellvars  # made by this call: nobody outside has them
+    replay(t, e, frozenset(frame.cells[name] for name in own))
     e.do("return", register)
     return _variant(t, table, e, [], [])
 
 
-def broken(t: Any, frames: list[Any], info: BreakInfo) -> tuple[Variant, Any, list[Any]]:
-    """The variant of an attempt that ends before an operation of the innermost of `frames` (outermost first)."""
+def broken(
+    t: Any, frames: list[Any], info: BreakInfo, callee: Source | None = None
+) -> tuple[Variant, Any, list[Any]]:
+    """The variant of an attempt that ends before an operation of the innermost of `frames` (outermost first).
+
+    `callee` is the function that this operation enters, where that is known.
+    """
     from aotdyn.rewrite.digest import digest
     from aotdyn.rewrite.points import resume_point
 
@@ -64,7 +71,10 @@ def broken(t: Any, frames: list[Any], info: BreakInfo) -> tuple[Variant, Any, li
             pair = [state, e.add("continuation", depth)]
         else:
             e.do("resume", 0, state)
-    return _variant(t, table, e, points, [info])
+    found = _variant(t, table, e, points, [info])
+    reached = callees.operands(frames[-1]) + ([callee] if callee is not None else [])
+    found[0].callees = [table.add(source) for source in reached]
+    return found
 
 
 def left_alone(t: Any, reason: str) -> tuple[Variant, Any, list[Any]]:
@@ -74,6 +84,7 @@ def left_alone(t: Any, reason: str) -> tuple[Variant, Any, list[Any]]:
     e.do("return", e.const(None))
     variant, _, _ = _variant(t, table, e, [], [])
     variant.leave = reason
+    variant.callees = [table.add(source) for source in callees.seen(t)]
     variant.eager_operations = t.operations
     variant.graph = None
     variant.inputs = []
@@ -114,12 +125,15 @@ def _live(t: Any, e: Emitter, frame: Any, inner: bool) -> tuple[tuple[str, ...],
     return bound, "".join(letters), registers
 
 
-def replay(t: Any, e: Emitter) -> None:
+def replay(t: Any, e: Emitter, own: frozenset[Value] = frozenset()) -> None:
     """Write what tracing changed in objects from outside, in the order in which they were first changed.
 
     Building one may reach a value that is changed itself; all are written once.
+    Of the frame's `own` cells, those that nothing refers to are left out.
     """
-    for value in list(t.changed):
+    waiting = list(t.changed)
+    while (value := next((each for each in waiting if each not in own or e.has(each)), None)) is not None:
+        waiting.remove(value)
         register = e.value(value)
         if isinstance(value, Sequence):
             if value.cls is not list and not issubclass(value.cls, list) and value.cls.__name__ != "deque":
@@ -190,7 +204,7 @@ def _variant(
     finished = t.builder.finish(e.outputs)
     module = finished.module
     calls = sum(node.op.startswith("call") for node in module.graph.nodes)
-    if not calls and not e.outputs:
+    if not e.outputs and all(t.state.replays(node) for node in module.graph.nodes if node.op.startswith("call")):
         module, kept = None, []
     else:
         kept = [t.inputs[i] for i in finished.kept]
@@ -255,7 +269,7 @@ def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expecte
                 return GuardData(row, "CLASS", tensors.class_path(expected))
             value = t.local(expected, repr(expected)[:80])
             return GuardData(row, "SAME", table.add(value.source))
-        data = list(path)
+        data = kinds.object_data(expected, path)
     elif kind == "ORDER":
         data = [[constants.encode(key) for key in keys] for keys in expected]
     elif kind in ("SAME", "DISTINCT"):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from aotdyn.guards import constants, naming
+from aotdyn.guards.pure import PURE
 from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
 
 from .flows import Flow, flows
@@ -122,6 +123,10 @@ def _mapping(t: Any, obj: Any, source: Source) -> Value:
 
 def _set(t: Any, obj: Any, source: Source) -> Value:
     t.guard("TYPE", source, type(obj))
+    if obj and all(isinstance(each, (type, types.FunctionType)) and naming.path_of(each) for each in obj):
+        t.guard("CONST", Pure("set.names", source), PURE["set.names"].function(obj))
+        items = {each: t.class_value(each) if isinstance(each, type) else t.durable(each) for each in obj}
+        return SetValue(type(obj), items, source, obj)
     if not all(is_constant_object(each) for each in obj):
         return Opaque(obj, source)
     try:

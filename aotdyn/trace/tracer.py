@@ -46,6 +46,8 @@ _KEPT_IN_C = ("__name__", "__qualname__", "__doc__", "__module__", "__defaults__
 """Attributes of a function that aren't in its `__dict__`."""
 _NOT_INLINED = ("torch._dynamo", "torch._inductor", "torch.fx", "torch.jit", "torch._subclasses", "torch._functorch", "logging", "threading", "importlib", "warnings")  # fmt: skip
 
+_INLINED = ("torch._functorch.vmap", "torch._functorch.apis")
+
 
 class Stop(Exception):
     """The planned end of this trace was reached: the frame may be given up at the instruction it stands before."""
@@ -398,7 +400,7 @@ class Tracer:
             module = f.obj.__globals__.get("__name__") or ""
             if f.obj.__dict__.get("__script_if_tracing_wrapper"):
                 return ""  # scripts under jit tracing alone
-            if module.startswith(_NOT_INLINED) and any(
+            if module.startswith(_NOT_INLINED) and module not in _INLINED and any(
                 module == m or module.startswith((m + ".", m)) for m in _NOT_INLINED
             ):
                 return f"call of {module}.{f.qualname}, which isn't traced into"

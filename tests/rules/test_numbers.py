@@ -97,3 +97,18 @@ def test_what_nobody_reads():
         assert index == i
         assert same is items
     assert traced() == before + 1
+
+
+def asks_for_the_type(x):
+    print(type(x).__name__)
+    return isinstance(x, int), x
+
+
+def test_a_type_that_was_asked_for_is_guarded(capsys):
+    compiled = aotdyn.compile(asks_for_the_type, backend="eager")
+    before = traced()
+    for value in (1, 2, 3, X, 2.5, True, None, "text", [1]):
+        assert compiled(value)[0] is isinstance(value, int)
+        assert capsys.readouterr().out == f"{type(value).__name__}\n"
+        if type(value) is int:
+            assert traced() - before <= 2

@@ -65,8 +65,11 @@ _MISSING: Any = object()
 
 
 def type_of(t: Tracer, v: Value) -> type:
-    """The class of a value's object."""
-    return v.cls if isinstance(v, Lazy) else force(v).cls
+    """The class of a value's object. Of a constant that nobody has looked at the class alone is guarded."""
+    if isinstance(v, Lazy) and v.value is None and type(v.obj) in (bool, int, float, complex, str, bytes):
+        t.guard("TYPE", v.source, type(v.obj))
+        return type(v.obj)
+    return force(v).cls
 
 
 def class_value(t: Tracer, cls: type) -> Class:
@@ -552,12 +555,29 @@ def _opaque_attr(t: Tracer, v: Opaque, name: str) -> Value | None:
 
 def has_attr(t: Tracer, v: Value, name: str) -> bool:
     """Whether `getattr(v, name)` finds something."""
+    v = force(v)
     try:
-        return _get_attr(t, force(v), name) is not None
+        found = _get_attr(t, v, name)
     except Raised as raised:
         if issubclass(raised.value.cls, AttributeError):
             return False
         raise
+    if isinstance(found, Lazy) and found.value is None:
+        _note_presence(t, v, name, found)
+    return found is not None
+
+
+def _note_presence(t: Tracer, v: Value, name: str, found: Lazy) -> None:
+    """Guard that an attribute is there, whose value nobody may look at."""
+    if isinstance(v, Object) and v.obj is not None and v.source is not None:
+        try:
+            own = object.__getattribute__(v.obj, "__dict__")
+        except AttributeError:
+            own = {}
+        if dict.get(own, name) is found.obj:
+            t.guard("HAS", Attr(v.source, "__dict__"), name)
+            return
+    force(found)
 
 
 def set_attr(t: Tracer, v: Value, name: str, value: Value) -> None:

@@ -31,7 +31,7 @@ from ..values import (
     Value,
     force,
 )
-from .attributes import class_lookup
+from .attributes import class_lookup, type_of
 from .calls import _name, call, fold, special_method
 from .constants import as_constant, as_python, constant
 from .containers import length, load_entries
@@ -424,8 +424,7 @@ def is_instance(t: Tracer, v: Value, target: Value) -> bool:
             from .attributes import _wrap_raw
 
             return truth(t, call(t, _wrap_raw(t, *hook), [target, v], {}))
-        if isinstance(v, Lazy):
-            force(v)
+        cls = type_of(t, v)
         if meta is type(torch.FloatTensor):  # `torch.FloatTensor` and kin: a dtype on a kind of device
             like = force(v)
             return isinstance(like, Tensor) and isinstance(_like(like), target.obj)
