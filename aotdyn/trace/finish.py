@@ -38,9 +38,7 @@ def returned(t: Any, frame: Any, value: Value) -> tuple[Variant, Any, list[Any]]
     return _variant(t, table, e, [], [])
 
 
-def broken(
-    t: Any, frames: list[Any], info: BreakInfo, callee: Source | None = None
-) -> tuple[Variant, Any, list[Any]]:
+def broken(t: Any, frames: list[Any], info: BreakInfo, callee: Source | None = None) -> tuple[Variant, Any, list[Any]]:
     """The variant of an attempt that ends before an operation of the innermost of `frames` (outermost first).
 
     `callee` is the function that this operation enters, where that is known.

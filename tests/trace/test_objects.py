@@ -299,3 +299,43 @@ def test_a_module_compiled_again():
     module = torch.nn.Linear(3, 2)
     again = aotdyn.compile(aotdyn.compile(module, backend="eager"), backend="eager")
     torch.testing.assert_close(again(X), module(X))
+
+
+def test_cells_that_nobody_keeps_are_no_outputs():
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm
+
+    def f(x, keep):
+        y = x + 1
+
+        def g():
+            return y * 2
+
+        return (g(), g) if keep else g()
+
+    compiled = aotdyn.compile(f, backend=backend, fullgraph=True)
+    torch.testing.assert_close(compiled(X, False), (X + 1) * 2)
+    result, g = compiled(X, True)
+    torch.testing.assert_close(result, g())
+    assert [len(next(iter(gm.graph.find_nodes(op="output"))).args[0]) for gm in graphs] == [1, 2]
+
+
+def test_modes_alone_make_no_graph():
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm
+
+    def f(x):
+        torch._C._set_grad_enabled(False)
+        return x.shape
+
+    compiled = aotdyn.compile(f, backend=backend, fullgraph=True)
+    with torch.enable_grad():
+        assert compiled(X) == X.shape
+        assert not torch.is_grad_enabled()
+    assert not graphs

@@ -78,6 +78,10 @@ class State:
         step = torch.autocast_increment_nesting if self.nesting > 0 else torch.autocast_decrement_nesting
         return calls + [(step, ())] * abs(self.nesting)
 
+    def replays(self, node: Any) -> bool:
+        """Whether a node of the graph does nothing but what `changes` does."""
+        return any(node.target is mode.setter for mode in MODES.values())
+
     def initial(self, facts: Iterable[str]) -> dict[str, Any]:
         """The facts as the trace began, encoded: the `expected` of a GLOBAL guard."""
         return globalstate.snapshot(facts)
