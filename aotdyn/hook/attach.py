@@ -12,7 +12,7 @@ import builtins
 import logging
 import sys
 from collections.abc import Iterable
-from functools import partial
+from types import CodeType
 from typing import Any, NamedTuple
 
 from aotdyn.report import events
@@ -22,7 +22,7 @@ log = logging.getLogger("aotdyn.hook")
 
 
 class Stub(NamedTuple):
-    """What a module's record keeps of one stub; stored, and handed to `attach`, as a plain tuple."""
+    """One stub, and what it hands its dispatcher."""
 
     dispatcher: str
     qualname: str
@@ -31,19 +31,22 @@ class Stub(NamedTuple):
     cells: tuple[str, ...]
 
 
-Row = tuple[str, str, str, tuple[str, ...], tuple[str, ...]]
-"A Stub as marshal gives it back: a warm import makes thousands, and no more of each than it must."
-
-_attached: dict[str, tuple[str, Row]] = {}
-"Dispatcher name to module and stub: all that this process has ever attached."
+_attached: dict[str, str] = {}
+"Dispatcher name to module: all that this process has ever attached."
 
 
-def attach(module: str, rows: Iterable[Row]) -> None:
-    """Give every stub of a module its dispatcher; those that have one keep it."""
-    new = {row[0]: (module, row) for row in rows if row[0] not in _attached}
+def attach(module: str, dispatchers: Iterable[str]) -> None:
+    """Give every stub of a module its dispatcher; those that have one keep it.
+
+    All stubs share one first dispatcher, so that a warm import, which attaches
+    thousands, makes no object for any of them.
+    """
+    new = dict.fromkeys(dispatchers, module)
+    if not _attached.keys().isdisjoint(new):
+        new = {name: module for name in new if name not in _attached}
     if new:
         _attached.update(new)
-        vars(builtins).update({name: partial(_first, module, row) for name, (_, row) in new.items()})
+        vars(builtins).update(dict.fromkeys(new, _first))
         events.count("functions_stubbed", len(new))
 
 
@@ -54,14 +57,30 @@ def detach() -> None:
 
 def reattach() -> None:
     """Take back `detach`."""
-    for name, (module, row) in _attached.items():
+    for name in _attached:
         if getattr(builtins, name, None) is passive:
-            setattr(builtins, name, partial(_first, module, row))
+            setattr(builtins, name, _first)
 
 
 def attached(module: str) -> dict[str, Stub]:
     """The stubs of a module, by dispatcher."""
-    return {name: Stub(*row) for name, (owner, row) in _attached.items() if owner == module}
+    from aotdyn.rewrite import originals
+
+    return {name: stub_of(name, originals.by_name(name)) for name, owner in _attached.items() if owner == module}
+
+
+def modules() -> set[str]:
+    """The modules that have stubs."""
+    return set(_attached.values())
+
+
+def stub_of(dispatcher: str, code: CodeType) -> Stub:
+    """The stub that asks a dispatcher, from its code or the original's."""
+    from aotdyn.rewrite.names import digest_in
+
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 0x4) + bool(code.co_flags & 0x8)
+    cells = code.co_cellvars + code.co_freevars
+    return Stub(dispatcher, code.co_qualname, "".join(digest_in(dispatcher)), code.co_varnames[:count], cells)
 
 
 def passive(*_: Any) -> None:
@@ -73,12 +92,19 @@ def module_of(name: str) -> str:
     return name.partition("@")[0]
 
 
-def _first(module: str, row: Row, /, *args: Any) -> Any:
-    """The first dispatcher of a stub."""
+def _first(*args: Any) -> Any:
+    """The first dispatcher of every stub: whose, the frame that asks shows."""
     if "torch" not in sys.modules:
         return None
-    _install(module, Stub(*row))
-    return getattr(builtins, row[0])(*args)
+    from aotdyn.rewrite.originals import dispatcher_of
+
+    code = sys._getframe(1).f_code
+    name = dispatcher_of(code)
+    if name is None or name not in _attached:
+        return None
+    if getattr(builtins, name, None) is _first:
+        _install(_attached[name], stub_of(name, code))
+    return getattr(builtins, name)(*args)
 
 
 def _install(module: str, stub: Stub) -> None:

@@ -25,7 +25,7 @@ def stub_module(module: ModuleType) -> int:
         with open(path, "rb") as file:
             source = file.read()
         ordinary = compile(source, path, "exec", dont_inherit=True)
-        rewritten, stubs, originals = modules.rewrite(ordinary, name)
+        rewritten, originals = modules.rewrite(ordinary, name)
     except Exception as error:
         if config.current().strict and not isinstance(error, OSError | SyntaxError | ValueError):
             raise
@@ -45,7 +45,7 @@ def stub_module(module: ModuleType) -> int:
             function.__code__ = new
             found += 1
     modules.register(originals)
-    attach(name, stubs)
+    attach(name, originals)
     log.debug("%s: %d functions became stubs in place", name, found)
     return found
 

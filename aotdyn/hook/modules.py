@@ -1,6 +1,6 @@
 """The rewritten code of a module: from the store, or made and stored.
 
-A module's record is marshalled: the rewritten code and one row a stub. The
+A module's record is marshalled: the rewritten code and the names of its dispatchers. The
 original code of its functions lies in a second record, read only when a tracer
 wants it. Both are keyed by the module's name, its source's digest and what
 else decides about its bytecode.
@@ -13,13 +13,12 @@ import marshal
 import sys
 import threading
 from collections.abc import Iterator
-from functools import partial
 from hashlib import blake2b
 from types import CodeType
 from typing import Any
 
 from aotdyn import config
-from aotdyn.hook.attach import Stub, attach, log
+from aotdyn.hook.attach import attach, log
 from aotdyn.report import events
 
 _store: tuple[Any, Any] | None = None
@@ -45,10 +44,10 @@ def make(name: str, source: bytes, ordinary: CodeType) -> CodeType:
             return ordinary
         try:
             with events.phase("rewrite"):
-                rewritten, stubs, originals = rewrite(ordinary, name)
-                _save(shared_store(), module_key(name, source), rewritten, stubs, originals)
+                rewritten, originals = rewrite(ordinary, name)
+                _save(shared_store(), module_key(name, source), rewritten, originals)
             register(originals)
-            attach(name, stubs)
+            attach(name, originals)
             return rewritten
         except Exception as error:
             if config.current().strict:
@@ -70,20 +69,16 @@ def _at_work() -> Iterator[bool]:
             _busy.flag = False
 
 
-def rewrite(ordinary: CodeType, name: str) -> tuple[CodeType, list[Stub], dict[str, CodeType]]:
-    """Rewritten code of a module, its stubs, and the original code by dispatcher."""
+def rewrite(ordinary: CodeType, name: str) -> tuple[CodeType, dict[str, CodeType]]:
+    """Rewritten code of a module, and the original code of its functions by dispatcher."""
     from aotdyn.rewrite import stubs as rewriting
 
     rewritten, infos = rewriting.stub_tree(ordinary, name)
-    stubs = []
-    for info in infos:
-        cells = info.code.co_cellvars + info.code.co_freevars
-        stubs.append(Stub(info.dispatcher, info.qualname, info.digest, rewriting.parameters(info.code), cells))
-    return rewritten, stubs, {info.dispatcher: info.code for info in infos}
+    return rewritten, {info.dispatcher: info.code for info in infos}
 
 
-def register(originals: dict[str, Any]) -> None:
-    """Make original code, or thunks that give it, known to whoever wants to trace."""
+def register(originals: dict[str, CodeType]) -> None:
+    """Make original code known to whoever wants to trace."""
     from aotdyn.rewrite import originals as table
 
     for dispatcher, code in originals.items():
@@ -132,21 +127,22 @@ def _load(store: Any, key: str, name: str, path: str) -> CodeType | None:
     if blob is None:
         return None
     try:
-        code, rows = marshal.loads(blob)
+        code, dispatchers = marshal.loads(blob)
     except (ValueError, EOFError, TypeError) as error:
         log.warning("aotdyn: a stored module isn't one, it is made anew: %s: %s", name, error)
         return None
     _fix_filename(code, path)
-    originals = _Originals(store, key, path)
-    register({row[0]: partial(originals, row[0]) for row in rows})
-    attach(name, rows)
+    from aotdyn.rewrite import originals
+
+    originals.register_later(dispatchers, _Originals(store, key, path))
+    attach(name, dispatchers)
     return code
 
 
-def _save(store: Any, key: str, code: CodeType, stubs: list[Stub], originals: dict[str, CodeType]) -> None:
+def _save(store: Any, key: str, code: CodeType, originals: dict[str, CodeType]) -> None:
     # The originals first: where the module's record is, they are too.
     if store is not None and store.save_module(f"{key}.o", marshal.dumps(originals)):
-        store.save_module(key, marshal.dumps((code, [tuple(stub) for stub in stubs])))
+        store.save_module(key, marshal.dumps((code, tuple(originals))))
 
 
 class _Originals:

@@ -11,7 +11,8 @@ FIX = "__aotdyn_fix"
 PENDING = "__aotdyn_pending"
 DYNAMO = "__aotdyn_dynamo"
 
-_DIGEST = re.compile(r"_([0-9a-f]{20})(\.\d+)?(?:@\w+)?$")
+_DIGEST = r"_([0-9a-f]{20})(\.\d+)?(?:@\w+)?$"
+"Compiled when it is first used: a warm import, which reads no digest, has no time for it."
 
 
 def identifier(text: str) -> str:
@@ -31,7 +32,7 @@ def dispatcher_name(qualname: str, digest: str, extent: str = "", module: str = 
 
 def digest_in(dispatcher: str) -> tuple[str, str]:
     """The original's digest in a function's dispatcher name, and the order behind it (`.2`) or an empty string."""
-    found = _DIGEST.search(dispatcher)
+    found = re.search(_DIGEST, dispatcher)
     if found is None:
         raise ValueError(f"{dispatcher!r} is not the name of a function's dispatcher")
     return found[1], found[2] or ""

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType
 
 from aotdyn.rewrite import names
 
-_table: dict[str, CodeType | Callable[[], CodeType]] = {}
+_table: dict[str, CodeType | Later | Callable[[], CodeType]] = {}
 
 
 def register(dispatcher: str, code: CodeType | Callable[[], CodeType]) -> None:
     """Note the original behind the stub that asks `dispatcher`; a thunk is called when it is first wanted."""
     _table[dispatcher] = code
+
+
+class Later:
+    """Gives the original code behind a dispatcher when it is first wanted: one object for all stubs of a module."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Callable[[str], CodeType]) -> None:
+        self.read = read
+
+
+def register_later(dispatchers: Iterable[str], read: Callable[[str], CodeType]) -> None:
+    """Note that `read` gives the originals behind these dispatchers."""
+    _table.update(dict.fromkeys(dispatchers, Later(read)))
 
 
 def dispatcher_of(code: CodeType) -> str | None:
@@ -41,5 +55,5 @@ def by_name(dispatcher: str) -> CodeType:
     """The original behind the stub that asks `dispatcher`; KeyError for one never registered."""
     found = _table[dispatcher]
     if not isinstance(found, CodeType):
-        found = _table[dispatcher] = found()
+        found = _table[dispatcher] = found.read(dispatcher) if isinstance(found, Later) else found()
     return found

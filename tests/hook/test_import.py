@@ -10,8 +10,8 @@ CHECK = """
     import aotdyn, builtins, sys
     def stubbed(*names):
         "The functions that have a dispatcher, of those given by module and qualified name."
-        from aotdyn.hook.attach import _attached
-        return sorted(f"{module}.{stub.qualname}" for module, stub in _attached.values())
+        from aotdyn.hook.attach import attached, modules
+        return sorted(f"{module}.{stub.qualname}" for module in modules() for stub in attached(module).values())
 """
 
 
