@@ -1,8 +1,8 @@
 """What torch's compilers find around a graph: a tracing context with fake inputs, symbolic where sizes vary.
 
 A compiler may rely on more facts of the sizes than the graph's guards check.
-Then the compiled code holds for the sizes at hand alone, and each other tuple
-of sizes gets code of its own (`PerShape`).
+Then the compiled code is guarded by them (`conditions`); where they can't be
+checked, or don't hold, each tuple of sizes gets code of its own (`PerShape`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import fx
 from torch._guards import TracingContext, tracing
 
+from aotdyn.backends.conditions import Condition, Inexpressible, conditional, conditions
 from aotdyn.graph import build
 from aotdyn.graph import program as programs
 from aotdyn.graph.effects import Modes
@@ -41,6 +42,7 @@ class LazyContext(TracingContext):
         self._program = program
         self._inputs = inputs
         self._mode: FakeTensorMode | None = None
+        self._fakes: list[Any] = []
         self._armed = False
         super().__init__(None)
         self._armed = True
@@ -51,9 +53,9 @@ class LazyContext(TracingContext):
         """The mode; making it runs the graph once, so that what its operators say of the sizes is known."""
         if self._mode is None and self._armed:
             self._armed = False
-            self._mode, fakes = fake_inputs(self._program, self._inputs)
+            self._mode, self._fakes = fake_inputs(self._program, self._inputs)
             if any(item.dynamic for item in self._program.inputs):
-                interpret(programs.to_module(self._program), self._mode, fakes)
+                interpret(programs.to_module(self._program), self._mode, self._fakes)
             self.facts = facts(self._mode)
         return self._mode
 
@@ -61,11 +63,10 @@ class LazyContext(TracingContext):
     def fake_mode(self, mode: FakeTensorMode | None) -> None:
         self._mode = mode
 
-    def check(self) -> None:
-        """Raise Specialized where facts have come since; makes no mode any more."""
+    def conditions(self) -> list[Condition]:
+        """Facts that have come since; Specialized where one can't be checked. Makes no mode any more."""
         self._armed = False
-        if self._mode is not None and facts(self._mode) - self.facts:
-            raise Specialized
+        return [] if self._mode is None else relied_on(self._mode, self._fakes, self.facts)
 
 
 def with_sizes(
@@ -73,16 +74,29 @@ def with_sizes(
 ) -> Compiled:
     """What `compile_one` makes of the graph, in a tracing context; per shape where it relied on the sizes."""
     context = LazyContext(program, inputs)
+
+    def per_shape() -> Compiled:
+        return PerShape(program, lambda program, inputs: with_sizes(program, inputs, compile_one))
+
     try:
         with preserved(), tracing(context):
             try:
                 compiled = compile_one(module or programs.to_module(program), inputs)
             finally:
                 context._armed = False
-            context.check()
-            return compiled
+            return conditional(compiled, context.conditions(), per_shape)
     except Specialized:
-        return PerShape(program, lambda program, inputs: with_sizes(program, inputs, compile_one))
+        return per_shape()
+
+
+def relied_on(mode: FakeTensorMode, fakes: Sequence[Any], known: frozenset[str]) -> list[Condition]:
+    """What a compiler added to the facts `known` of a fake mode; Specialized where it can't be checked."""
+    if not facts(mode) - known:
+        return []
+    try:
+        return conditions(mode, fakes, known)
+    except Inexpressible as error:
+        raise Specialized(str(error)) from error
 
 
 class PerShape:
@@ -176,7 +190,7 @@ def layout(tensor: torch.Tensor) -> Any:
 
 def storage(tensor: torch.Tensor) -> int:
     """Identity of a tensor's storage while both live."""
-    return tensor.untyped_storage()._cdata
+    return build.innermost(tensor).untyped_storage()._cdata
 
 
 @contextlib.contextmanager

@@ -108,6 +108,8 @@ class _Work:
             if isinstance(of, tuple | list) and not self._again(item, of):
                 return False
             given += build.tensors(of)
+        if any(build.innermost(tensor) is not tensor for tensor in (*made, *given)):
+            return False  # batched tensors don't leave the kernel
         return bool(made) and {storage(tensor) for tensor in made} <= {storage(tensor) for tensor in given}
 
     def bump(self) -> list[Step]:

@@ -151,10 +151,21 @@ class GraphBuilder:
             self.graph.erase_node(node)
 
     def finish(self, outputs: Sequence[fx.Node]) -> Finished:
-        """Close the graph: the outputs as a tuple, without what nothing reads and without unused placeholders."""
+        """Close the graph: the outputs as a tuple, without unused placeholders.
+
+        What the tracer itself made (sizes, items of results) goes where nothing
+        reads it. What the program calls (`meta["called"]`) stays, as it would
+        run, for backends to drop; but all goes where all of it is in vain.
+        """
         self.graph.output(tuple(outputs))
+        vain = not outputs and all(effects.is_pure(node) for node in self._made)
         for node in reversed(self._made):
-            if not node.users and node.op != "placeholder" and effects.is_pure(node):
+            if (
+                not node.users
+                and node.op != "placeholder"
+                and (vain or not node.meta.get("called"))
+                and effects.is_pure(node)
+            ):
                 self.graph.erase_node(node)
         kept = [number for number, node in enumerate(self.placeholders) if node.users]
         for node in self.placeholders:
@@ -203,7 +214,7 @@ class GraphBuilder:
         except Exception as error:
             raise FakeFailure(_kind(error), f"{type(error).__name__}: {error}", error) from error
         for tensor in tensors(result):
-            if getattr(tensor, "fake_mode", None) is not mode:
+            if getattr(innermost(tensor), "fake_mode", None) is not mode:
                 raise FakeFailure("unsupported", "the result is a tensor of its own making")
         mutates = any(version(tensor) != was for tensor, was in before)
         return result, {"mutates": mutates, "random": mode.drawn}
@@ -285,6 +296,14 @@ def tensors(value: Any) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     program.map_refs(value, found.append, torch.Tensor)
     return found
+
+
+def innermost(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor inside the wrappers of functorch levels."""
+    functorch = torch._C._functorch  # type: ignore[attr-defined]
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
 
 
 def version(tensor: torch.Tensor) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._functorch import predispatch
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
@@ -34,11 +35,16 @@ MODE_SETTERS: frozenset[Any] = frozenset(
         torch.autocast_increment_nesting,
         torch.autocast_decrement_nesting,
         torch.clear_autocast_cache,
+        predispatch._vmap_increment_nesting,
+        predispatch._vmap_decrement_nesting,
     )
 )
 """Functions that change a mode of the thread; a graph that raises between them restores what it found."""
 
-IMPURE_PREFIXES = ("set_", "_set_", "_enter", "_exit", "_assert", "_check", "_async", "manual_seed", "sym_constrain")
+IMPURE_PREFIXES = (
+    *("set_", "_set_", "_enter", "_exit", "_assert", "_check", "_async", "manual_seed", "sym_constrain"),
+    "lazy_load",
+)
 
 INPLACE = ("add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow", "rshift", "sub", "truediv", "xor")
 
@@ -128,6 +134,7 @@ class Modes:
         ]
         self.cache = torch.is_autocast_cache_enabled()
         self.nesting = _nesting()
+        self.level = batching_level()
 
     def restore(self, *opened: tuple[Any, Any]) -> None:
         """Close what is still open, `(closing function, handle or None)` in order of opening, and set the rest back."""
@@ -140,7 +147,14 @@ class Modes:
         torch.set_autocast_cache_enabled(self.cache)
         while _nesting() > self.nesting:
             torch.autocast_decrement_nesting()
+        while batching_level() > self.level:
+            predispatch._vmap_decrement_nesting()
         torch._C._set_grad_enabled(self.grad)
+
+
+def batching_level() -> int:
+    """The innermost functorch level of the thread, 0 outside of any."""
+    return torch._C._functorch.maybe_current_level() or 0  # type: ignore[attr-defined]
 
 
 def _nesting() -> int:

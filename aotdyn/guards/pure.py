@@ -25,11 +25,47 @@ def memoised(function: Any, names: tuple[str, ...], *args: Any) -> Any:
     return function(*args[:first], **dict(zip(names, args[first:], strict=True)))
 
 
+_DISABLED = torch._disable_dynamo(lambda: None).__code__
+
+
+def enabled(function: Any) -> Any:
+    """What torch's own `_disable_dynamo` wraps; any other function as it is.
+
+    Importing torch._dynamo wraps functions that exist already (`torch.manual_seed`); they do what they did.
+    """
+    while getattr(function, "__code__", None) is _DISABLED:
+        function = function.__wrapped__
+    return function
+
+
 def _sized(number: int) -> torch.Tensor:
     """An empty tensor that carries a number as its size: graphs take tensors alone."""
     with torch._C.DisableTorchFunction():
         return torch.empty((number, 0), device="cpu")
 
+
+def _names(objects: Any) -> tuple[str, ...]:
+    return tuple(sorted(f"{each.__module__}.{each.__qualname__}" for each in objects))
+
+
+FLAGS = tuple(
+    name
+    for name in (
+        "_get_cpu_allow_fp16_reduced_precision_reduction",
+        "_get_cublas_allow_bf16_reduced_precision_reduction",
+        "_get_cublas_allow_fp16_accumulation",
+        "_get_cublas_allow_fp16_reduced_precision_reduction",
+        "_get_cublas_allow_tf32",
+        "_get_cudnn_allow_tf32",
+        "_get_math_sdp_allow_fp16_bf16_reduction",
+        "_get_mkldnn_deterministic",
+        "_get_nnpack_enabled",
+        "_get_onednn_allow_tf32",
+        "_get_overrideable_sdp_enabled",
+    )
+    if hasattr(torch._C, name)
+)
+"""Flags of backends that programs may read, by their getters in torch._C."""
 
 PURE: dict[str, Accessor] = {
     "len": Accessor(len, "length of a builtin container"),
@@ -41,6 +77,9 @@ PURE: dict[str, Accessor] = {
         lambda d, key: dict.__contains__(d, key), "whether a dict holds a class, function or module"
     ),
     "dict.get": Accessor(lambda d, key: dict.get(d, key), "what a dict holds under a class, function or module"),
+    "class.holds": Accessor(lambda cls, name: name in vars(cls), "whether a class itself holds a name"),
+    "class.own": Accessor(lambda cls, name: vars(cls)[name], "what a class itself holds under a name"),
+    "set.names": Accessor(_names, "names of the classes and functions that a set holds, ordered"),
     "sorted": Accessor(sorted, "items of a set of numbers or strings, ordered"),
     "abs": Accessor(abs, "absolute value of a number"),
     "int": Accessor(int, "a number as an int"),
@@ -48,6 +87,7 @@ PURE: dict[str, Accessor] = {
     "str": Accessor(str.__str__, "text of an instance of a subclass of str"),
     "bool": Accessor(bool, "truth of a builtin object"),
     "os.environ.get": Accessor(os.environ.get, "an environment variable, None where unset"),
+    "enabled": Accessor(enabled, "the function that torch has wrapped for its own tracer"),
     "os.getcwd": Accessor(os.getcwd, "working directory"),
     "memoised": Accessor(memoised, "what a function under functools.lru_cache gives for arguments"),
     "weakref.call": Accessor(lambda reference: reference(), "what a weak reference refers to, None where it is gone"),
@@ -61,6 +101,7 @@ PURE: dict[str, Accessor] = {
     "torch.autograd._is_checkpoint_valid": Accessor(
         torch.autograd._is_checkpoint_valid, "whether a checkpointed backward pass may run"
     ),
+    **{f"torch._C.{name}": Accessor(getattr(torch._C, name), "a flag of a backend") for name in FLAGS},
     "torch.Tensor.size": Accessor(torch._C.TensorBase.size, "sizes of a tensor"),
     "torch.Tensor.stride": Accessor(torch._C.TensorBase.stride, "strides of a tensor"),
     "torch.Tensor.storage_offset": Accessor(torch._C.TensorBase.storage_offset, "storage offset of a tensor"),

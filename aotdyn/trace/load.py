@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from aotdyn.guards import constants, naming
-from aotdyn.guards.pure import PURE
+from aotdyn.guards.pure import PURE, enabled
 from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
 
 from .flows import Flow, flows
@@ -140,6 +140,8 @@ def _set(t: Any, obj: Any, source: Source) -> Value:
 def _function(t: Any, obj: types.FunctionType, source: Source) -> Value:
     from aotdyn.rewrite.originals import original
 
+    if enabled(obj) is not obj:
+        return load(t, enabled(obj), Pure("enabled", source))
     code = original(obj.__code__)
     t.guard("FUNCTION", source, obj)
     return Function(

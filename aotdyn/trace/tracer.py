@@ -42,6 +42,7 @@ from .values import (
 )
 
 MAX_DEPTH = 120
+MAX_IDLE = 1_000
 _KEPT_IN_C = ("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__kwdefaults__", "__annotations__")
 """Attributes of a function that aren't in its `__dict__`."""
 _NOT_INLINED = ("torch._dynamo", "torch._inductor", "torch.fx", "torch.jit", "torch._subclasses", "torch._functorch", "logging", "threading", "importlib", "warnings")  # fmt: skip
@@ -461,6 +462,22 @@ class Tracer:
             raise Break(
                 f"a loop of more than {self.options.max_unrolled} iterations", "It isn't unrolled into the graph."
             )
+
+    def turn(self, frame: Any) -> None:
+        """The current instruction jumps back, to the next iteration of a loop of the frame's."""
+        count, operations, position = frame.turns.get(frame.index) or (0, self.operations, self.break_position())
+        frame.turns[frame.index] = (count + 1, operations, position)
+        if count == MAX_IDLE and self.operations == operations:
+            self._leave_loop(position)
+
+    def _leave_loop(self, position: int) -> NoReturn:
+        """Give up a loop in which nothing is captured: Python goes on behind its first turn, and finishes the frame."""
+        reason = f"a loop in whose first {MAX_IDLE} iterations nothing is captured"
+        if self.operations == 0 and self.frame.caller is None:
+            raise LeaveAlone(reason)
+        found = Break(reason, "It is left to Python.")
+        found.position = position
+        raise found
 
     def break_position(self) -> int:
         """Position of the operation at which the frames can be given up now."""

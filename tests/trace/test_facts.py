@@ -139,9 +139,10 @@ def test_classes_as_keys_of_a_table_that_grows():
 
     compiled = aotdyn.compile(f, backend="eager")
     torch.testing.assert_close(compiled(X), f(X))
+    recompiles = len(aotdyn.stats()["recompiles"])
     table[bytes] = 5.0  # nobody asked for it
     torch.testing.assert_close(compiled(X), f(X))
-    assert aotdyn.stats()["recompiles"] == []
+    assert len(aotdyn.stats()["recompiles"]) == recompiles
     table[list] = 7.0
     torch.testing.assert_close(compiled(X), f(X))
     del table[Model]

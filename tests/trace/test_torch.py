@@ -440,3 +440,58 @@ def test_operators_that_may_raise_under_torchs_own_contexts(inside):
             return embedding(ids) * 2
 
     same(f(torch.tensor([1, 2])), aotdyn.compile(f, backend="eager", fullgraph=True)(torch.tensor([1, 2])))
+
+
+def over_rows(x):
+    return torch.vmap(lambda row: (row @ x.T).relu() + row.sum())(x)
+
+
+def nested_vmap(x):
+    return torch.func.vmap(torch.vmap(torch.dot), in_dims=(0, None))(x.expand(2, 3, 4), x)
+
+
+def vmap_of_structures(x):
+    def combine(pair, more):
+        a, b = pair
+        return {"sum": a + b + more["c"], "product": a * b}
+
+    return torch.vmap(combine, in_dims=((0, 1), {"c": None}), out_dims=1)((x, x.T), {"c": x[0, 0]})
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("f", [over_rows, nested_vmap, vmap_of_structures], ids=lambda f: f.__name__)
+def test_vmap(f, backend):
+    expected, compiled = f(X), aotdyn.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(X), expected)
+
+
+def test_a_break_inside_vmap_comes_before_it():
+    def f(x):
+        def one(row):
+            print(end="")
+            return row * 2
+
+        return torch.vmap(one)(x + 1) - 1
+
+    compiled = aotdyn.compile(f, backend="eager")
+    for _ in range(2):
+        torch.testing.assert_close(compiled(X), f(X))
+        assert effects.batching_level() == 0
+    with pytest.raises(RuntimeError, match=r"shape|size"):
+        aotdyn.compile(lambda x: torch.vmap(lambda row: row @ torch.ones(9))(x), backend="eager")(X)
+    assert effects.batching_level() == 0
+
+
+def union_annotations(x):
+    def inner(a: list[int] | None, b: int | None = None) -> dict[str, int] | None:
+        return b
+
+    return x + 1, inner(None, 3), inner.__annotations__["a"], list[int] | str
+
+
+def test_unions_of_generic_aliases():
+    plain, compiled = union_annotations(X), aotdyn.compile(union_annotations, backend="eager", fullgraph=True)(X)
+    same(plain[0], compiled[0])
+    assert plain[1] == compiled[1]
+    assert plain[3] == compiled[3]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import types
+import typing
 from typing import Any
 
 from aotdyn.trace import model
 from aotdyn.trace.control import Break, NotConstant
+from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Class, Const, Function, Object, Opaque, Sequence, Value, force
 
 
@@ -48,7 +50,7 @@ def _of_the_library(function: Any) -> bool:
 def _native(value: Value) -> Any:
     """The types that a subscript names; what isn't known by itself raises NotConstant."""
     value = force(value)
-    if isinstance(value, Alias) or (
+    if isinstance(value, (Alias, Union)) or (
         isinstance(value, (Opaque, Object)) and type(value.obj).__module__ in ("typing", "types")
     ):
         return value.obj
@@ -57,3 +59,35 @@ def _native(value: Value) -> Any:
     if isinstance(value, (Class, Const)):
         return model.as_constant(value)
     raise NotConstant(value)
+
+
+class Union(Opaque):
+    """What `left | right` of such types gives; an epilogue makes it anew."""
+
+    __slots__ = ("left", "right")
+
+    def __init__(self, obj: Any, left: Value, right: Value) -> None:
+        super().__init__(obj)
+        self.left = left
+        self.right = right
+
+    def rebuild(self, e: Any) -> int:
+        return e.add("binary", "|", e.value(self.left), e.value(self.right))
+
+
+_LEFT = (types.GenericAlias, types.UnionType, typing._GenericAlias, typing._SpecialForm)  # type: ignore[attr-defined]
+
+
+@handles(*(cls.__or__ for cls in _LEFT))
+def _or(t: Any, left: Value, right: Value) -> Value:
+    try:
+        return Union(_native(left) | _native(right), left, right)
+    except NotConstant:
+        raise Break("a union of types that aren't known") from None
+    except TypeError:
+        return Const(NotImplemented)
+
+
+@handles(*(cls.__ror__ for cls in _LEFT))
+def _reflected_or(t: Any, right: Value, left: Value) -> Value:
+    return _or(t, left, right)

@@ -158,6 +158,7 @@ def record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) ->
             "The error must find what plain Python would have left, so Python runs this operation.",
         )
     node, result = run(t, target, arguments, keywords, operands)
+    node.meta["called"] = True
     if raises:
         node.meta["may_raise"] = True
         t.raises_into_handler = t.raises_into_handler or handled

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch._jit_internal
 
+from aotdyn.guards.pure import enabled
+from aotdyn.guards.pure import FLAGS
 from aotdyn.guards.sources import Pure
 
 from .. import handlers
@@ -36,7 +38,6 @@ FALSE = (
     "torch.fx._symbolic_trace.is_fx_tracing",
     "torch.fx._symbolic_trace.is_fx_symbolic_tracing",
     "torch.onnx.is_in_onnx_export",
-    "torch._C._are_functorch_transforms_active",
 )
 """Other tracers' questions: no (the dispatcher steps aside while one of them traces)."""
 
@@ -66,8 +67,6 @@ BREAKS: dict[str, str] = {
     "torch.use_deterministic_algorithms": "changing deterministic mode",
     "torch.set_float32_matmul_precision": "changing the matmul precision",
     "torch.set_anomaly_enabled": "changing anomaly mode",
-    "torch.vmap": "a functorch transform",
-    "torch.func.vmap": "a functorch transform",
     "torch.func.grad": "a functorch transform",
     "torch.func.grad_and_value": "a functorch transform",
     "torch.func.jacrev": "a functorch transform",
@@ -126,7 +125,7 @@ def register_late() -> None:
             found = _find(path)
             if found is not None:
                 _registered.add(path)
-                HANDLERS.setdefault(found, make(path))
+                HANDLERS.setdefault(enabled(found), make(path))
 
 
 def _break(path: str) -> Callable[..., Value]:
@@ -161,6 +160,8 @@ def _pure(name: str, function: Callable[[], Any]) -> None:
 _pure("torch.get_num_threads", torch.get_num_threads)
 _pure("torch.cuda.is_available", torch.cuda.is_available)
 _pure("torch.autograd._is_checkpoint_valid", torch.autograd._is_checkpoint_valid)
+for _name in FLAGS:
+    _pure(f"torch._C.{_name}", getattr(torch._C, _name))
 
 
 @handles(torch.jit.annotate)
