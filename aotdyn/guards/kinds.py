@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from aotdyn.guards import constants, fast, globalstate, shapes, tensors
+from aotdyn.guards.pure import enabled
 from aotdyn.guards.reads import lacks_attribute
 from aotdyn.guards.sources import Env
 from aotdyn.guards.tensors import class_path
@@ -30,11 +31,11 @@ class Kind(NamedTuple):
 
 
 def code_digest(function: types.FunctionType) -> str:
-    """Digest of the function's original code, whether it is a stub now or not."""
+    """Digest of the function's original code, whether it is a stub now or not, wrapped by torch (`enabled`) or not."""
     from aotdyn.rewrite.digest import digest
     from aotdyn.rewrite.originals import original
 
-    code = function.__code__
+    code = enabled(function).__code__
     known = _digests.get(id(code))
     if known is None or known[0] is not code:
         known = _digests[id(code)] = code, digest(original(code))
@@ -57,9 +58,20 @@ def _check_function(obj: Any, expected: Any, env: Env) -> bool:
     return isinstance(obj, types.FunctionType) and code_digest(obj) == expected[2]
 
 
+def object_data(obj: Any, path: tuple[str, str]) -> list[str]:
+    """What an OBJECT guard expects: the path, and what the object calls itself.
+
+    Where the source is the path itself, the path says nothing: a function
+    that was put there in the original's place is told by the rest.
+    """
+    return [*path, type(obj).__qualname__, str(getattr(obj, "__name__", "")), str(getattr(obj, "__module__", ""))]
+
+
 def _check_object(obj: Any, expected: Any, env: Env) -> bool:
     from aotdyn.guards import naming
 
+    if object_data(obj, expected[:2]) != list(expected):
+        return False
     found = naming.find(expected[0], expected[1], load=False)
     return found is obj or (type(obj) is types.BuiltinFunctionType and bool(found == obj))
 
@@ -169,7 +181,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "OBJECT",
-            "A C function, class or module found at a public path, expected as [module, qualname].",
+            "A C function, class or module found at a public path: [module, qualname, its type, name and module].",
             _check_object,
             fast.live,
             lambda text, expected, obj, env: f"`{text}` was {_path(expected)}, is {_show(obj)}",
