@@ -1,7 +1,8 @@
 """The `inductor` backend: graphs without gradients become AOTInductor kernels, kept in the store.
 
 A kernel is a directory: `model.so`, at times `model.json` (operators called
-through torch), and `outer.graph`, what is done around it; or just `eager` (the
+through torch) and `conditions` (relations of sizes that it holds for), and
+`outer.graph`, what is done around it; or just `eager` (the
 reason why the graph is run so) or `shapes` (each tuple of sizes has a kernel of
 its own). Loading one imports no compiler. Graphs that need gradients go through
 inductor's ordinary path in each process.
@@ -27,8 +28,9 @@ import msgspec
 import torch
 from torch import fx
 
-from aotdyn.backends import aliasing, context
+from aotdyn.backends import aliasing, conditions, context
 from aotdyn.backends.context import Compiled
+from aotdyn.errors import BackendError
 from aotdyn.graph import build, codegen, data
 from aotdyn.graph import program as programs
 from aotdyn.graph.program import Program
@@ -43,6 +45,8 @@ FORMAT = 2
 "Raise it when what is in a kernel's directory, or how it is called, changes."
 
 MODEL, EXTERN, OUTER, EAGER, SHAPES = "model.so", "model.json", "outer.graph", "eager", "shapes"
+CONDITIONS = "conditions"
+"Relations of the inputs' sizes that the compiled code relies on."
 
 DEFAULTS = {"fallback_random": True}
 """Inductor options that keep the program the same; the user's own come above them."""
@@ -156,7 +160,7 @@ class _Job:
         self, program: Program, options: dict[str, Any], store: Store | None, key: str | None, locate: codegen.Locate
     ) -> None:
         self.program = program
-        self.options = options
+        self.options = {name.replace("-", "_"): value for name, value in options.items()}
         self.store = store
         self.key = key
         self.locate = locate
@@ -202,7 +206,9 @@ class _Job:
         if (directory / SHAPES).exists():
             return self.per_shape()
         outer = data.decode_program((directory / OUTER).read_bytes())
-        return self.assemble(outer, directory / MODEL)
+        asked = directory / CONDITIONS
+        relied_on = conditions.decode(asked.read_bytes()) if asked.exists() else []
+        return conditions.conditional(self.assemble(outer, directory / MODEL), relied_on, self.per_shape)
 
     def assemble(self, outer: Program, model: Path) -> Compiled:
         """Kernel and outer program as one callable."""
@@ -211,6 +217,8 @@ class _Job:
             return around
         self.written = _written(outer)
         run = _runner(model)
+        if self.written:
+            run = _apart(run, self.written)
         inputs, outputs = len(self.program.inputs), outer.outputs
         if not outer.steps and outputs == tuple(programs.Ref(n) for n in range(inputs, len(outer.inputs))):
             return run
@@ -220,8 +228,9 @@ class _Job:
         """Compile now, and store what came of it."""
         from aotdyn.backends.split import Unsuitable
 
+        _check(self.options)
         try:
-            with context.preserved():
+            with context.preserved(), events.phase("compile"):
                 return self._make(digest, inputs)
         except Unsuitable as error:
             log.info("a graph runs eagerly: %s", error)
@@ -268,7 +277,10 @@ class _Job:
                 return self.open(directory)
             model = files[MODEL]
             assert isinstance(model, Path)
-            return self.assemble(parts.outer, model)  # mapped before the directory goes
+            made = self.assemble(parts.outer, model)  # mapped before the directory goes
+            asked = files.get(CONDITIONS, b"\x90")
+            assert isinstance(asked, bytes)
+            return conditions.conditional(made, conditions.decode(asked), self.per_shape)
 
     def train(self, inputs: list[torch.Tensor]) -> Compiled:
         """Inductor's ordinary path, with its backward."""
@@ -311,15 +323,26 @@ def package(
     mode, fakes = context.fake_inputs(program, inputs)
     with build.quiet(), torch.no_grad(), torch._guards.tracing(torch._guards.TracingContext(mode)):
         made: Any = torch._inductor.aot_compile(module, tuple(fakes), options=patches)
-        if context.facts(mode) - known:
-            raise context.Specialized
+        relied_on = context.relied_on(mode, fakes, known)
     paths = [Path(item) for item in ([made] if isinstance(made, str) else made) if isinstance(item, str)]
     library = next(path for path in paths if path.suffix == ".so")
     files: dict[str, bytes | Path] = {MODEL: _stripped(library, scratch / MODEL)}
     extern = library.with_suffix(".json")
     if extern in paths:
         files[EXTERN] = Path(shutil.copy(extern, scratch / EXTERN))
+    if relied_on:
+        files[CONDITIONS] = conditions.encode(relied_on)
     return files
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Raise BackendError for an option that inductor doesn't have, as torch.compile does."""
+    from torch._inductor import config
+
+    known = config.get_config_copy()
+    for name in options:
+        if name not in known:
+            raise BackendError(f"inductor has no option {name!r}", backend="inductor")
 
 
 def _runner(model: Path) -> Compiled:
@@ -330,6 +353,16 @@ def _runner(model: Path) -> Compiled:
     """
     run = torch._C._aoti.AOTIModelContainerRunnerCpu(str(model), 1).run
     return lambda *args: [result.detach() if result._is_view() else result for result in run(list(args))]
+
+
+def _apart(run: Compiled, written: tuple[int, ...]) -> Compiled:
+    """The same kernel with no result in the memory of a written input, where inductor may put a `cat` of one tensor."""
+
+    def call(*args: torch.Tensor) -> list[torch.Tensor]:
+        taken = {context.storage(args[index]) for index in written}
+        return [result.clone() if context.storage(result) in taken else result for result in run(*args)]
+
+    return call
 
 
 def _written(outer: Program) -> tuple[int, ...]:

@@ -129,7 +129,7 @@ def _inductor(
 
     try:
         return inductor.compile(program, inputs, dict(options or {}), store, key, locate)
-    except (RecursionError, MemoryError):
+    except (RecursionError, MemoryError, BackendError):
         raise
     except Exception as error:
         events.count("backend_failures")

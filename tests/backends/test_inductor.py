@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from aotdyn.backends import inductor, registry
+from aotdyn.errors import BackendError
 from aotdyn.graph.program import Input, Program, Ref, Step
 from aotdyn.store.store import Store
 
@@ -118,3 +119,8 @@ def test_training_goes_through_inductors_own_path(monkeypatch):
     run = registry.compile(program(), [weight], "inductor", {"max_autotune": True})
     assert run(weight)[0].requires_grad
     assert calls == [{"fallback_random": True, "max_autotune": True}]
+
+
+def test_an_unknown_option_is_an_error():
+    with pytest.raises(BackendError, match="no option 'no_such_option'"):
+        registry.compile(program(), [torch.ones(3)], "inductor", {"no_such_option": 1})
