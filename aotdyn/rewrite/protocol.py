@@ -54,6 +54,8 @@ class Asking:
 
         asm.put(over)  # continuation, state
         with asm.under(Handler(failed, depth)):
+            # The state has them now: a local that the user deletes in what follows must not live on here.
+            asm.ops(*(("DELETE_FAST", index) for op, index in values if op == "LOAD_FAST"))
             asm.ops(version.global_function(asm.name(self.hand_over)))
             # Moved, not copied: nothing here holds the state while it is worked on.
             asm.ops(("SWAP", 4), ("SWAP", 2), ("SWAP", 4), ("SWAP", 3), ("SWAP", 2))

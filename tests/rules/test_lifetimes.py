@@ -72,3 +72,26 @@ def test_arguments_die_with_the_call(capsys):
 def test_an_array_with_one_owner_is_resized():
     compiled = aotdyn.compile(resized_array, backend="eager")
     assert compiled() == compiled() == resized_array()
+
+
+def argument_dies_behind_break(held, ref, report):
+    y = held.tensor + 1
+    del held
+    print("break")
+    report.append(ref() is None)
+    return y * 2
+
+
+@pytest.mark.usefixtures("_no_gc")
+def test_an_argument_dies_where_the_user_deletes_it(capsys):
+    def call(function):
+        report: list = []
+        held = [Holder()]
+        held[0].tensor = torch.ones(2)
+        ref = weakref.ref(held[0])
+        function(held.pop(), ref, report)
+        return report
+
+    compiled = aotdyn.compile(argument_dies_behind_break, backend="eager")
+    for _ in range(2):
+        assert call(compiled) == call(argument_dies_behind_break) == [True]
