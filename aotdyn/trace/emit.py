@@ -353,7 +353,7 @@ class Emitter:
     def _method(self, v: Method) -> int:
         function = force(v.function)
         receiver = self.value(v.self_value)
-        if isinstance(function, Builtin):
+        if isinstance(function, Builtin) and _plainly(function, v.self_value):
             return self.add("getattr", receiver, function.obj.__name__)
         return self.helper("bind_method", self.value(function), receiver)
 
@@ -362,6 +362,8 @@ class Emitter:
         value = self.t.class_values.get(cls)
         if value is not None and value.source is not None:
             return self.source(value.source)
+        if value is not None and hasattr(value, "rebuild"):
+            return self.value(value)
         return self._named(cls)
 
     def _named(self, obj: Any) -> int:
@@ -393,6 +395,13 @@ class Emitter:
 
     def _code(self, v: CodeValue) -> int:
         return self._shared_list("code", -1 if v.owner is None else self.index(v.owner), list(v.path))
+
+
+def _plainly(function: Builtin, receiver: Value) -> bool:
+    """Whether the receiver's attribute of the method's name is that method: a class may override what `super()` gave."""
+    if not isinstance(function.obj, types.MethodDescriptorType | types.WrapperDescriptorType):
+        return True
+    return getattr(receiver.cls, function.obj.__name__, None) is function.obj
 
 
 def children(v: Value) -> list[Value]:

@@ -339,3 +339,53 @@ def test_modes_alone_make_no_graph():
         assert compiled(X) == X.shape
         assert not torch.is_grad_enabled()
     assert not graphs
+
+
+class Marked:
+    mark = 5
+
+
+def test_a_class_as_a_dict():
+    def f(x, marked):
+        own = type(marked).__dict__
+        return x + own["mark"] if "mark" in own and "other" not in own else x, own.get("missing", 3)
+
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    same(compiled(X, Marked()), f(X, Marked()))
+    Marked.other = 1  # type: ignore[attr-defined]
+    try:
+        same(compiled(X, Marked()), f(X, Marked()))
+    finally:
+        del Marked.other  # type: ignore[attr-defined]
+
+
+def test_a_named_tuple_made_inside():
+    def f(x):
+        pair = collections.namedtuple("pair", ["a", "b", "c"], defaults=[2])
+        made = pair(x, b=x + 1)
+        return made.a + made[1] * made.c, pair, made
+
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    (plain, _, _), (result, cls, made) = f(X), compiled(X)
+    torch.testing.assert_close(result, plain)
+    assert type(made) is cls
+    assert (cls.__name__, cls.__module__, cls._fields) == ("pair", __name__, ("a", "b", "c"))
+    assert compiled(X)[1] is not cls
+
+
+def test_flags_of_backends():
+    def f(x):
+        return x + 1 if torch.backends.cuda.matmul.allow_tf32 else x - 1
+
+    agrees(f, X)
+
+
+def test_the_address_of_an_object():
+    def f(x, bag, address):
+        return x + 1 if id(bag) == address else x - 1
+
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    one, two = Bag(), Bag()
+    torch.testing.assert_close(compiled(X, one, id(one)), X + 1)
+    torch.testing.assert_close(compiled(X, two, id(one)), X - 1)
+    torch.testing.assert_close(compiled(X, one, id(one)), X + 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from aotdyn.trace import polyfills
 
 from . import (
+    classes,
     functions,
     iterators,
     itertools_,
@@ -25,6 +26,6 @@ from . import (
 )
 
 __all__ = [
-    "functions", "iterators", "itertools_", "left_to_python", "mappings", "numbers", "objects", "operators", "partials",
+    "classes", "functions", "iterators", "itertools_", "left_to_python", "mappings", "numbers", "objects", "operators", "partials",
     "polyfills", "sequences", "sets", "strings", "views",
 ]  # fmt: skip

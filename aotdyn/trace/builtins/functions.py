@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import builtins
 import types
+import weakref
 from typing import Any
 
+from aotdyn.guards.sources import Pure
 from aotdyn.trace import model
 from aotdyn.trace.control import Break, Raised, graph_break
 from aotdyn.trace.handlers import handles
@@ -314,6 +316,21 @@ def _vars(t: Any, *value: Value) -> Value:
     return model.get_attr(t, value[0], "__dict__")
 
 
+@handles(id)
+def _id(t: Any, value: Value) -> Value:
+    """The address of an object from outside: it is known in this process, for as long as the object lives."""
+    value = force(value)
+    obj = getattr(value, "obj", None)
+    if value.source is None or obj is None:
+        raise Break("id() of an object that the graph makes")
+    try:
+        reference = t.local(weakref.ref(obj), f"the address of `{value.source}`")
+    except TypeError:
+        raise Break("id() of an object without weak references") from None
+    t.guard("SAME", value.source, Pure("weakref.call", reference.source))
+    return Const(id(obj))
+
+
 def _breaks(*functions: Any) -> None:
     for function in functions:
         name = getattr(function, "__name__", repr(function))
@@ -324,7 +341,7 @@ def _breaks(*functions: Any) -> None:
         handles(function)(handler)
 
 
-_breaks(print, input, open, exec, eval, compile, id, dir, locals, breakpoint, __import__)
+_breaks(print, input, open, exec, eval, compile, dir, locals, breakpoint, __import__)
 _breaks(memoryview, staticmethod, classmethod, builtins.aiter, builtins.anext)
 
 __all__ = ["repr_text", "str_text"]

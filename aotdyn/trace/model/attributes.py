@@ -97,6 +97,8 @@ def class_lookup(t: Tracer, cls: type, name: str, after: type | None = None) -> 
             raw = owner.__dict__[name]
             if not owner.__flags__ & HEAPTYPE or owner.__module__ == "builtins":
                 return raw, None
+            if hasattr(t.class_values.get(owner), "construct"):  # made while tracing
+                return raw, None
             base = t.class_source(cls if after is None else owner)
             return raw, ClassAttr(base, name)
     return None
@@ -409,7 +411,9 @@ def _type_slot(t: Tracer, v: Class, name: str) -> Value | None:
     if name in ("__base__",):
         return class_value(t, cls.__base__) if cls.__base__ else Const(None)
     if name == "__dict__":
-        raise Break("reading a class's __dict__")
+        from ..builtins.classes import ClassDict
+
+        return ClassDict(v)
     try:
         obj = getattr(cls, name)
     except AttributeError:

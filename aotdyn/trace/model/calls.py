@@ -268,6 +268,8 @@ def _call_class(t: Tracer, f: Class, args: Args, kwargs: Kwargs) -> Value:
     key = _key(cls)
     if key in HANDLERS:
         return _handle(t, HANDLERS[key], args, kwargs)
+    if hasattr(f, "construct"):  # a class that tracing made
+        return f.construct(t, args, kwargs)
     if key in FOLDABLE:
         folded = fold(t, cls, args, kwargs)
         if folded is not None:

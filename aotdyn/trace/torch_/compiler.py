@@ -9,8 +9,7 @@ from typing import Any
 import torch
 import torch._jit_internal
 
-from aotdyn.guards.pure import enabled
-from aotdyn.guards.pure import FLAGS
+from aotdyn.guards.pure import FLAGS, enabled
 from aotdyn.guards.sources import Pure
 
 from .. import handlers
