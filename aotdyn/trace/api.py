@@ -120,6 +120,8 @@ def _attempts(
                 if fullgraph:
                     raise GraphBreakError.at(where) from None
                 result = broken(t, chain_of(t.frame), where, callee)
+                if _idles(t, result[0]):
+                    return _traced(t, left_alone(t, "a loop from whose body nothing is captured"))
                 result[0].eager_operations = int(is_tensor_operation(t.frame))
                 return _traced(t, result)
             except Unbuildable as problem:
@@ -130,7 +132,7 @@ def _attempts(
             reason, where = found.with_traceback(None), _where(t, found)
             inner = called_from(t.frame, last_frame(t, t.frame))
             callee = inner.owner if inner is not None and not inner.path else None
-            stop_at = t.break_position()
+            stop_at = t.break_position() if found.position is None else found.position
         except Raised as raised:
             raised.__traceback__ = None  # it refers to this frame, and so to the arguments
             reason = Break(_exception_text(raised), "An exception leaves the compiled code.")
@@ -145,6 +147,13 @@ def _attempts(
         if stop_at is None or stop_at < 1:
             return _traced(t, left_alone(t, str(reason) or "no place to break"))
     return _traced(t, left_alone(t, f"no clean place to break: {reason}"))
+
+
+def _idles(t: Tracer, variant: Variant) -> bool:
+    """Whether what follows a break captures nothing and ends in a break that leads back to where it began."""
+    if t.operations or not t.spec.offset or len(variant.resumes) != 1:
+        return False
+    return any(exit.offset == t.spec.offset for exit in variant.resumes[0].exits)
 
 
 def _earlier(problem: Unbuildable, stop_at: int | None) -> int:

@@ -20,6 +20,7 @@ class Break(Exception):
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+        self.position: int | None = None  # where to end instead, earlier in the trace
 
 
 class Raised(Exception):

@@ -57,6 +57,8 @@ class Frame:
         self.given = tuple(locals.values())
         self.entered = t.operations
         self.stub = False
+        self.turns: dict[int, tuple[int, int, int]] = {}
+        "by the index of a jump back: how often it was taken; operations captured, and where to break, at its first time"
         self.kw_names: tuple[str, ...] = ()
         self.constants: dict[int, Value] = {}
         self.outcome: tuple[str, Value] | None = None
@@ -127,6 +129,8 @@ class Frame:
 
     def jump(self, ins: Instruction) -> None:
         """Go on at the target of `ins`."""
+        if ins.target <= self.index:
+            self.t.turn(self)
         self.next = ins.target
 
     # -- Running ------------------------------------------------------------------------------------------------------

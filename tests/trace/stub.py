@@ -31,9 +31,10 @@ for _module in pkgutil.iter_modules(HANDLERS.__path__):
 
 class Tracer:
     def __init__(self):
-        self.frame = self.handled = None
-        self.position = 0
-        self.classes, self.values = {}, {}
+        self.frame = self.handled = self.raised = None
+        self.position = self.operations = 0
+        self.thrown = {}
+        self.classes, self.values, self.class_values = {}, {}, {}
         self.options = None
 
     # -- Frames
@@ -50,6 +51,9 @@ class Tracer:
 
     def inline_refusal(self, f):
         return None
+
+    def turn(self, frame):
+        pass
 
     def unrolled(self):
         pass
