@@ -123,6 +123,28 @@ def explain_miss(variant: Variant, args: Sequence[Any], globals: dict[str, Any])
     return list(itertools.islice((sentence for sentence in found if sentence is not None), 1))
 
 
+def receiver(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> torch.nn.Module | None:
+    """The module whose constants tell this call from the variant's: the first guard that fails is on one of them."""
+    try:
+        env = environment(variant, args, globals)
+    except BindingMiss:
+        return None
+    failed = next((i for i in range(len(variant.guards)) if _failure(variant, i, env) is not None), None)
+    if failed is None or variant.guards[failed].kind not in RECEIVERS or variant.guards[failed].source < 0:
+        return None
+    source = env.sources[variant.guards[failed].source]
+    while source.bases:
+        source = source.bases[0]
+        obj = env.read(source)
+        if isinstance(obj, torch.nn.Module):
+            return obj
+    return None
+
+
+RECEIVERS = ("CONST", "TYPE", "CLASS", "KEYS", "LEN", "LACKS", "HAS", "OBJECT", "FUNCTION")
+"""Kinds of facts by which one layer differs from another of its class."""
+
+
 def _verify(variant: Variant, env: Env) -> None:
     for i in range(len(variant.guards)):
         sentence = _failure(variant, i, env)

@@ -106,6 +106,9 @@ class Entry:
         self.loaded = False
         self._unfit: set[int] = set()
         "variants (by id) whose fast guards failed although their data held"
+        self._made_for: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        "how often a variant was made for a module whose constants no other variant had"
+        self._layer: weakref.ref[Any] | None = None
         self._last: Line | None = None
         self._thrifty = getattr(extent, "thrifty", False)
         self._lock = threading.Lock()
@@ -127,6 +130,7 @@ class Entry:
             self.retired_calls = self.graph_calls()
             self.variants, self.lines, self._unfit, self._last = [], [], set(), None
             self.closed = self.loaded = False
+            self._made_for.clear()
             self.moved, self.numbers = {}, frozenset()
             self.misses = 0
             self.install()
@@ -276,6 +280,9 @@ class Entry:
             return None
         self._lower(variant)
         self.variants.append(variant)
+        layer = self._layer() if self._layer is not None else None
+        if layer is not None:
+            self._made_for[layer] = self._made_for.get(layer, 0) + 1
         if not variant.process_local:
             cold.save(self, variant)
         return variant
@@ -301,9 +308,24 @@ class Entry:
         variant.code, variant.pool = marshal.dumps(compiled), lowered.pool
         return compiled, lowered.pool
 
+    def _counted(self, args: tuple[Any, ...]) -> int:
+        """How many variants count against this call's limit.
+
+        Not those of other layers with constants of their own (a `layer_idx`),
+        but as many as were made for this call's layer.
+        """
+        count, layer = 0, None
+        for variant in self.variants:
+            if id(variant) not in self._unfit:
+                other = binding.receiver(variant, args, self.globals)
+                count += other is None
+                layer = layer if other is None else other
+        self._layer = None if layer is None else weakref.ref(layer)
+        return count + (0 if layer is None else self._made_for.get(layer, 0))
+
     def _at_limit(self, args: tuple[Any, ...]) -> bool:
         options = config.current()
-        if sum(1 for variant in self.variants if id(variant) not in self._unfit) < options.recompile_limit:
+        if self._counted(args) < options.recompile_limit and len(self.variants) < options.accumulated_recompile_limit:
             return False
         if not self.closed:
             self.closed = True

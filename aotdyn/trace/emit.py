@@ -398,7 +398,7 @@ class Emitter:
 
 
 def _plainly(function: Builtin, receiver: Value) -> bool:
-    """Whether the receiver's attribute of the method's name is that method: a class may override what `super()` gave."""
+    """Whether the receiver has this method by its name: a class may override what `super()` gave."""
     if not isinstance(function.obj, types.MethodDescriptorType | types.WrapperDescriptorType):
         return True
     return getattr(receiver.cls, function.obj.__name__, None) is function.obj

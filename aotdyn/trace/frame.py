@@ -58,7 +58,7 @@ class Frame:
         self.entered = t.operations
         self.stub = False
         self.turns: dict[int, tuple[int, int, int]] = {}
-        "by the index of a jump back: how often it was taken; operations captured, and where to break, at its first time"
+        "by the index of a jump back: how often it was taken; operations captured and where to break at the first"
         self.kw_names: tuple[str, ...] = ()
         self.constants: dict[int, Value] = {}
         self.outcome: tuple[str, Value] | None = None
