@@ -495,3 +495,55 @@ def test_unions_of_generic_aliases():
     same(plain[0], compiled[0])
     assert plain[1] == compiled[1]
     assert plain[3] == compiled[3]
+
+
+class Backwards(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x, breaks):
+        for i, layer in enumerate(reversed(self.layers)):
+            x = layer(x)
+            if breaks and i == 1:
+                print(end="")
+        rest = reversed(self.layers)
+        return x, next(rest), rest
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_reversed_by_length_and_item(breaks):
+    module = Backwards()
+    x, first, rest = module(X, breaks)
+    y, other, left = aotdyn.compile(module, backend="eager", fullgraph=not breaks)(X, breaks)
+    same(x, y)
+    assert first is other
+    assert type(left) is reversed
+    assert list(left) == list(rest)
+
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.LazyLinear(3)
+        self.second = nn.LazyLinear(2)
+
+    def forward(self, x):
+        return self.second(F.relu(self.first(x))) + 1
+
+
+def test_lazy_modules():
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm
+
+    module = Lazy()
+    compiled = aotdyn.compile(module, backend=backend, fullgraph=True)
+    first = compiled(X)
+    assert type(module.first) is nn.Linear
+    assert not graphs
+    torch.testing.assert_close(compiled(X), module(X))
+    torch.testing.assert_close(first, module(X))
+    assert len(graphs) == 1

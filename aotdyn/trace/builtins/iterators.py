@@ -10,11 +10,11 @@ from collections import deque
 from typing import Any
 
 from aotdyn.trace import model
-from aotdyn.trace.control import Break
+from aotdyn.trace.control import Raised
 from aotdyn.trace.handlers import handles
-from aotdyn.trace.values import Const, Iterator, Mapping, Object, Sequence, SetValue, Value, force
+from aotdyn.trace.values import Builtin, Const, Iterator, Mapping, Object, Sequence, SetValue, Value, force
 
-from .common import advanced, new_tuple, number, payload, type_name
+from .common import advanced, catches, new_tuple, number, payload, type_name
 
 
 class Zip(Iterator):
@@ -174,6 +174,35 @@ class Reversed(Iterator):
         return advanced(e, made, size - 1 - self.index if 0 <= self.index < size else size)
 
 
+class ReversedObject(Iterator):
+    """`reversed(obj)` by `__len__` and `__getitem__`: `index` is the next position, -1 at the end."""
+
+    __slots__ = ("index", "target")
+    cls = reversed
+
+    def __init__(self, target: Value, index: int) -> None:
+        super().__init__()
+        self.target = target
+        self.index = index
+
+    def advance(self, t: Any) -> Value | None:
+        if self.index < 0:
+            return None
+        t.mutated(self)
+        try:
+            item = model.get_item(t, self.target, Const(self.index))
+        except Raised as raised:
+            self.index = -1
+            if catches(raised, IndexError) or catches(raised, StopIteration):
+                return None
+            raise
+        self.index -= 1
+        return item
+
+    def rebuild(self, e: Any) -> int:
+        return e.helper("reversed_at", e.value(self.target), e.const(self.index))
+
+
 class SetIterator(Iterator):
     """Over a set whose order is known: `items` in that order."""
 
@@ -281,7 +310,7 @@ def _reversed(t: Any, sequence: Value) -> Value:
     if isinstance(part, (Sequence, Mapping)):
         return model.call_method(t, part, "__reversed__") if isinstance(part, Mapping) else Reversed(part)
     if isinstance(value, Object) and model.class_lookup(t, value.cls, "__getitem__") is not None:
-        raise Break("reversed() by the old sequence protocol")
+        return ReversedObject(value, number(t, model.call(t, Builtin(len), [value], {})) - 1)
     return t.raise_(TypeError, f"'{type_name(value)}' object is not reversible")
 
 
