@@ -125,8 +125,28 @@ def stubbed(function: types.FunctionType, code: types.CodeType, spec: Any, exten
     made.__doc__ = function.__doc__
     made.__annotations__ = function.__annotations__
     made.__dict__.update(function.__dict__)
-    cold.make_entry(name, spec, extent, function.__globals__, lambda: code)
+    follow(function, made, cold.make_entry(name, spec, extent, function.__globals__, lambda: code))
     return made
+
+
+def follow(function: types.FunctionType, made: types.FunctionType, entry: Any) -> None:
+    """Let `made`, behind `entry`, take over what is set on `function` later: defaults, code."""
+    from aotdyn.rewrite import originals, points, stubs
+    from aotdyn.runtime import cold
+    from aotdyn.runtime.origin import Follower
+
+    def renew() -> Any:
+        code = originals.original(function.__code__)
+        if stubs.eligible(code):
+            made.__code__ = code
+            return None
+        spec = stubs.spec_of(code, entry.spec.module)
+        name = points.dispatcher_name(spec, entry.extent.number)
+        originals.register(name, code)
+        made.__code__ = stubs.stub(code, name)
+        return cold.make_entry(name, spec, entry.extent, function.__globals__, lambda: code)
+
+    Follower(function, made, entry, renew)
 
 
 def _callable(model: Any, extent: Extent) -> Callable[..., Any]:

@@ -120,6 +120,12 @@ class Entry:
         """What the stub calls now."""
         return self.lines[0].head if self.lines else self.miss
 
+    def publish_by(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """From now on publish what `wrap` makes of the dispatcher."""
+        publish = self._publish
+        self._publish = lambda dispatcher: publish(wrap(dispatcher))
+        self.install()
+
     def install(self) -> None:
         """Makes the dispatcher known to stubs."""
         self._publish(self.dispatcher)
@@ -285,6 +291,10 @@ class Entry:
             self._made_for[layer] = self._made_for.get(layer, 0) + 1
         if not variant.process_local:
             cold.save(self, variant)
+            other = cold.foresee(self, variant, args)
+            if other is not None:
+                self._lower(other)
+                cold.save(self, other)
         return variant
 
     def _learn(self, args: tuple[Any, ...]) -> None:
