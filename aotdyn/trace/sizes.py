@@ -16,13 +16,13 @@ from typing import Any
 import torch
 
 from aotdyn.errors import UserError
+from aotdyn.graph import relations
 from aotdyn.graph.build import quiet, version
 from aotdyn.guards import tensors
 from aotdyn.guards.pure import PURE
 from aotdyn.guards.sources import Arg, Pure, Source, SourceTable
 from aotdyn.runtime.variant import GuardData
 
-from . import relations
 from .values import Scalar, Value
 
 SIZED = "torch.empty"

@@ -323,3 +323,59 @@ def test_swinging_between_shapes_makes_no_variant_twice():
     for n in (8, 9, 30, 1) * 3:
         f.check(tensor(n, 2))
     assert len(f.variants) == made <= 5
+
+
+PROGRAM = """
+    import json
+    import torch
+    import aotdyn
+
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix, self.out = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+        def forward(self, x, cache, scale):
+            cache = torch.cat([cache, self.mix(x)], 1)
+            weights = (x @ cache.transpose(1, 2) / scale).softmax(-1)
+            return self.out(weights @ cache) * cache.shape[1], cache
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    step = Step()
+    compiled = aotdyn.compile(step)
+    x, cache = torch.ones(1, 1, 4), torch.ones(1, 3, 4)
+    with torch.no_grad():
+        for scale in range(4, 12):
+            expected, grown = step(x, cache, scale)
+            found, other = compiled(x, cache, scale)
+            torch.testing.assert_close((found, other), (expected, grown))
+            x, cache = expected, grown
+    counts = aotdyn.stats()
+    print(json.dumps([counts["traced"], counts["graphs_compiled"]]))
+"""
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_second_process_knows_what_moves(project, backend):
+    project.write("app.py", PROGRAM)
+    runs = [project.python("app.py", env={"AOTDYN_BACKEND": backend}) for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr
+    assert [run.stdout.strip() for run in runs] == ["[2, 2]", "[0, 0]"]
+
+
+def test_what_was_learnt_outlives_the_process(project):
+    text = """
+        import sys
+        import torch
+        import aotdyn
+
+        f = aotdyn.compile(lambda x: (x * 2, x.shape[0]))
+        for n in map(int, sys.argv[1:]):
+            assert f(torch.ones(n, n))[1] == n
+        print(aotdyn.stats()["traced"])
+    """
+    project.write("app.py", text)
+    sizes = [("8", "9"), ("10", "11", "1"), ("1", "12")]
+    runs = [project.python("app.py", *each, env={"AOTDYN_BACKEND": "eager"}) for each in sizes]
+    assert [run.stdout.strip() for run in runs] == ["2", "1", "0"], runs[0].stderr

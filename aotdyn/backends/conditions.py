@@ -1,0 +1,104 @@
+"""Facts of the sizes that a compiler relied on beyond the graph's guards: conditions on the compiled code.
+
+They are relations over sizes and strides of the inputs, kept with a kernel as
+data. Inputs that don't meet them get code of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import torch
+
+from aotdyn.guards import shapes
+
+if TYPE_CHECKING:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+Place = tuple[int, str, int]
+"""Number of an input, `size` or `stride`, dimension."""
+
+
+class Condition(msgspec.Struct, frozen=True, array_like=True):
+    """A relation, and what its names stand for."""
+
+    expr: str
+    names: dict[str, Place]
+
+    def holds(self, inputs: Sequence[torch.Tensor]) -> bool:
+        """Whether inputs meet it."""
+        found = {name: getattr(inputs[number], what)(dim) for name, (number, what, dim) in self.names.items()}
+        return bool(shapes.evaluate(self.expr, found))
+
+
+class Inexpressible(Exception):
+    """A fact that isn't one of the inputs' sizes and strides alone."""
+
+
+def conditions(mode: FakeTensorMode, fakes: Sequence[Any], known: frozenset[str]) -> list[Condition]:
+    """The facts that a fake mode has gathered but those `known`, as text; Inexpressible where one can't be checked."""
+    import sympy
+
+    from aotdyn.graph import relations
+
+    places = _places(fakes)
+    env = mode.shape_env
+    assert env is not None
+    found = [guard.expr for guard in env.guards if str(guard.expr) not in known]
+    for symbol, value in env.replacements.items():
+        if f"{symbol} is {value}" not in known:
+            found.append(sympy.Eq(symbol, value, evaluate=False))
+    made = []
+    for expression in found:
+        names: dict[Any, str] = {}
+        try:
+            text = relations.text(expression, lambda symbol, names=names: names.setdefault(symbol, f"n{len(names)}"))
+            made.append(Condition(text, {name: places[symbol] for symbol, name in names.items()}))
+        except (relations.Inexpressible, KeyError) as error:
+            raise Inexpressible(str(expression)) from error
+    return made
+
+
+def _places(fakes: Sequence[Any]) -> dict[Any, Place]:
+    places: dict[Any, Place] = {}
+    for number, fake in enumerate(fakes):
+        for what, values in (("size", fake.shape), ("stride", fake.stride())):
+            for dim, value in enumerate(values):
+                if isinstance(value, torch.SymInt) and value.node.expr.is_symbol:
+                    places.setdefault(value.node.expr, (number, what, dim))
+    return places
+
+
+def conditional(
+    compiled: Callable[..., Any], conditions: Sequence[Condition], otherwise: Callable[[], Callable[..., Any]]
+) -> Callable[..., Any]:
+    """`compiled` for inputs that meet all conditions, what `otherwise` makes (once) for others."""
+    if not conditions:
+        return compiled
+    other: list[Callable[..., Any]] = []
+
+    def call(*inputs: torch.Tensor) -> Any:
+        if all(condition.holds(inputs) for condition in conditions):
+            return compiled(*inputs)
+        if not other:
+            other.append(otherwise())
+        return other[0](*inputs)
+
+    return call
+
+
+def encode(conditions: Sequence[Condition]) -> bytes:
+    """Conditions as data."""
+    return msgspec.msgpack.encode(list(conditions))
+
+
+def decode(data: bytes) -> list[Condition]:
+    """Conditions from data; ValueError where it isn't."""
+    found = msgspec.msgpack.decode(data, type=list[Condition])
+    for condition in found:
+        shapes.parse(condition.expr)
+        if any(what not in ("size", "stride") for _, what, _ in condition.names.values()):
+            raise ValueError("a condition on something else than sizes")
+    return found
