@@ -1,0 +1,116 @@
+"""Writes `docs/coverage.md` from the tracer's own tables: `python docs/coverage.py`; `--check` compares."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import aotdyn.trace.api  # noqa: F401  fills the tables
+from aotdyn.trace import handlers
+from aotdyn.trace.opcodes.table import BREAKS, OPCODES
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE / "coverage.md"
+TRACER = HERE.parent / "aotdyn" / "trace"
+RAISING = {"Break": 0, "graph_break": 0, "leave": 0}
+"Calls whose first argument is a reason to break."
+
+HEAD = """\
+# What is captured, and what breaks
+
+Made from the tracer's tables by `python docs/coverage.py`; don't edit.
+
+Where the tracer breaks, Python runs that one operation, and what follows is captured in its turn. `python -m aotdyn
+explain app.py` says where a program breaks, and why.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Write the page, or with `--check` say whether it is current."""
+    text = page()
+    if "--check" in argv:
+        return int(PAGE.read_text(encoding="utf-8") != text)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+def page() -> str:
+    """The page's text."""
+    return "\n".join([HEAD, *_opcodes(), *_callables(), *_reasons()])
+
+
+def _opcodes() -> Iterator[str]:
+    known = [name for name in dis.opmap if name in OPCODES]
+    yield "## Opcodes of CPython 3.11\n"
+    yield f"{len(known) - len(BREAKS)} are executed, {len(BREAKS)} always break:\n"
+    yield "| opcode | reason |\n|---|---|"
+    for name, reason in sorted(BREAKS.items()):
+        yield f"| `{name}` | {reason} |"
+    yield "\nExecuted: " + ", ".join(f"`{name}`" for name in sorted(set(known) - set(BREAKS))) + "\n"
+
+
+def _callables() -> Iterator[str]:
+    yield "## Callables known by themselves\n"
+    yield "Other functions written in Python are traced into; others written in C break.\n"
+    for title, table in (
+        ("Handlers: what they mean is known to the tracer", handlers.HANDLERS),
+        ("Polyfills: traced into as Python that means the same", handlers.POLYFILLS),
+        ("Folded: computed while tracing where all arguments are constants", handlers.FOLDABLE),
+    ):
+        yield f"### {title}\n"
+        groups = defaultdict(set)
+        for each in table:
+            module, name = _name(each)
+            groups[module].add(name)
+        for module in sorted(groups):
+            yield f"- {module}: " + ", ".join(f"`{name}`" for name in sorted(groups[module]))
+        yield ""
+
+
+def _name(obj: Any) -> tuple[str, str]:
+    owner = getattr(obj, "__objclass__", None)
+    name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or type(obj).__qualname__
+    module = getattr(owner or obj, "__module__", None) or getattr(type(obj), "__module__", "")
+    if isinstance(obj, torch._ops.OpOverloadPacket | torch._ops.OpOverload):
+        return "torch.ops", str(obj)
+    return str(module), str(name)
+
+
+def _reasons() -> Iterator[str]:
+    yield "## Reasons of breaks\n"
+    groups = defaultdict(set)
+    for path in sorted(TRACER.rglob("*.py")):
+        for reason in _raised(ast.parse(path.read_text(encoding="utf-8"))):
+            groups[str(path.relative_to(TRACER))].add(reason)
+    for name, reasons in groups.items():
+        yield f"- {name}"
+        yield from (f"    - {reason}" for reason in sorted(reasons))
+    yield ""
+
+
+def _raised(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in RAISING and node.args:
+            text = _text(node.args[0])
+            if text.strip("… "):
+                yield text
+
+
+def _text(node: ast.expr) -> str:
+    """A literal's text, with … for what is filled in."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part) for part in node.values)
+    return "…"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,52 @@
+"""One line of a helper changes: what inlined it is traced again, and nothing else; changed back, all is warm."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+APP = """
+    import torch
+    from helpers import scale
+
+    def first(x):
+        return scale(x) + 1
+
+    def second(x):
+        return first(x).sin()
+
+    def apart(x):
+        return x.cos() * 3
+
+    if __name__ == "__main__":
+        x = torch.arange(4.0)
+        print(second(x).tolist(), apart(x).tolist(), first(x).tolist())
+"""
+HELPERS = "def scale(x):\n    return x * {}\n"
+
+
+def run(project: Any) -> tuple[str, list[str]]:
+    """Output, and what was traced."""
+    done = project.run("--backend", "eager", "--require-warm", "--stats", "s.json", "app.py")
+    assert done.returncode in (0, 3), done.stderr
+    listed = [line.strip() for line in done.stderr.splitlines() if line.startswith(" ")]
+    assert len(listed) == json.loads((project.folder / "s.json").read_text())["traced"], done.stderr
+    return done.stdout, sorted(each.rpartition(".")[2] for each in listed)
+
+
+def test_edit_of_an_inlined_helper(project: Any) -> None:
+    project.write("app.py", APP)
+    project.write("helpers.py", HELPERS.format(2))
+    before, traced = run(project)
+    assert traced == ["apart", "first", "second"]
+    assert before == project.python("app.py").stdout
+    assert run(project) == (before, [])
+    project.write("helpers.py", HELPERS.format(-5))
+    after, traced = run(project)
+    assert traced == ["first", "second"]
+    assert after == project.python("app.py").stdout != before
+    assert run(project) == (after, [])
+    project.write("helpers.py", HELPERS.format(2))
+    assert run(project) == (before, [])
+    project.write("helpers.py", "# moved down by a line\n" + HELPERS.format(2))
+    assert run(project) == (before, [])

@@ -1,0 +1,48 @@
+"""The examples print the same plainly and under aotdyn, cold and warm; warm they trace nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+CASES = {
+    "quickstart": ["examples/quickstart.py"],
+    "digits": ["examples/digits.py", "1"],
+    "gpt": ["examples/gpt.py", "3", "2"],
+    "huggingface": ["--package", "transformers.models.bert", "examples/huggingface.py"],
+}
+TRAINING = ("digits", "gpt")
+
+
+def test_every_example_is_tried() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(CASES)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_example(name: str, project: Any) -> None:
+    if name == "huggingface":
+        pytest.importorskip("transformers")
+    arguments = CASES[name]
+    program = next(i for i, each in enumerate(arguments) if each.endswith(".py"))
+    options = {"cwd": EXAMPLES.parent}
+    plain = project.python(*arguments[program:], **options)
+    assert plain.returncode == 0, plain.stderr
+    for way in ("cold", "warm"):
+        stats = project.folder / f"{way}.json"
+        done = project.run("--backend", "eager", "--stats", str(stats), *arguments, **options)
+        assert (done.returncode, done.stdout) == (0, plain.stdout), f"{way}\n{done.stderr}"
+        found = json.loads(stats.read_text())
+        assert found["graph_calls"] > 0
+        assert found["guards_dropped"] == 0
+        if way == "cold":
+            assert found["traced"] > 0
+            assert found["tensor_calls_captured"] > 3 * found["tensor_calls_eager"]
+        else:
+            assert (found["traced"], found["graphs_compiled"]) == (0, 0), found["recompiles"]
+            assert found["variants_loaded"] > 0
+            assert found["compiler_modules_imported"] == []
