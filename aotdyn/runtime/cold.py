@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aotdyn import config, errors
-from aotdyn.report import events, notice
+from aotdyn.report import events, logs, notice
 from aotdyn.runtime import dispatch
 from aotdyn.runtime.continuation import Continuation
 from aotdyn.runtime.extent import HOOK, Extent
@@ -102,28 +102,41 @@ def leave_store() -> None:
 
 def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
     """Trace a call; None where that failed (and the failure was told)."""
-    from aotdyn.graph import data
     from aotdyn.store import records
-    from aotdyn.trace.api import trace as trace_frame
-    from aotdyn.trace.sizes import Policy
 
     spec = entry.spec
-    with events.phase("trace"), notice.waiting(spec.qualname):
-        extent = entry.extent
-        chosen = _options(extent)
-        sizes = Policy(entry.moved, not chosen.assume_static_by_default, entry.numbers)
-        traced = trace_frame(
-            spec, entry.code(), entry.globals, args, chosen, extent.fullgraph, not extent.number, sizes
-        )
-    variant = traced.variant
+    variant = _traced(entry, args)
     events.traced(f"{spec.module}.{spec.qualname}")
     events.count("tensor_calls_captured", variant.operations)
     events.count("tensor_calls_eager", variant.eager_operations)
     for each in variant.breaks:
         events.graph_break(each.function, each.file, each.line, each.reason)
-        log.debug("graph break in %s at %s:%s: %s", each.function, each.file, each.line, each.reason)
+        logs.logger("breaks").debug("%s:%s in %s: %s", each.file, each.line, each.function, each.reason)
     if variant.leave:
         events.left_alone(spec.qualname, variant.leave)
+    if variant.process_local:
+        events.count("process_local_variants")
+    for fact in variant.process_local:
+        events.process_local(spec.qualname, fact)
+    if not variant.process_local:
+        variant = records.decode(records.encode(variant))  # what a later process will read
+    return variant
+
+
+def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
+    """A variant whose graph is kept in memory by its key."""
+    from aotdyn.graph import data
+    from aotdyn.trace.api import trace as trace_frame
+    from aotdyn.trace.sizes import Policy
+
+    extent, spec = entry.extent, entry.spec
+    with events.phase("trace"), notice.waiting(spec.qualname):
+        chosen = _options(extent)
+        sizes = Policy(entry.moved, not chosen.assume_static_by_default, entry.numbers)
+        traced = trace_frame(
+            spec, entry.code(), entry.globals, args, chosen, extent.fullgraph, not extent.number, sizes, orders
+        )
+    variant = traced.variant
     if traced.graph is not None:
         variant.graph = data.key(traced.graph, durable=False)
         _graphs[variant.graph] = traced.graph
@@ -131,12 +144,6 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
             data.encode(traced.graph)
         except data.NotDurable as error:
             variant.process_local.append(str(error))
-    if variant.process_local:
-        events.count("process_local_variants")
-    for fact in variant.process_local:
-        events.process_local(spec.qualname, fact)
-    if not variant.process_local:
-        variant = records.decode(records.encode(variant))  # what a later process will read
     return variant
 
 
@@ -248,6 +255,21 @@ def save(entry: Entry, variant: Variant) -> None:
             return
         if kept.save(variant):
             events.count("variants_stored")
+
+
+def foresee(entry: Entry, variant: Variant, args: tuple[Any, ...]) -> Variant | None:
+    """The variant for the other half of all processes, where tracing iterated over a set of two strings; else None."""
+    from aotdyn.guards import constants
+
+    orders = [guard.expected for guard in variant.guards if guard.kind == "ORDER"]
+    if len(orders) != 1 or len(orders[0][0]) != 2 or forgotten():
+        return None
+    keys, order = (tuple(constants.decode(key) for key in each) for each in orders[0])
+    try:
+        found = _traced(entry, args, {keys: order[::-1]})
+    except errors.GraphBreakError:
+        return None
+    return None if found.process_local else found
 
 
 def failed(entry: Entry, error: Exception) -> None:

@@ -267,7 +267,7 @@ class Entry:
         """Refuses a variant that isn't one graph."""
         if variant.breaks:
             raise errors.GraphBreakError.at(variant.breaks[0])
-        if variant.leave:
+        if variant.leave and not variant.prepares:
             raise errors.GraphBreakError(
                 f"{self.spec.qualname} is left to Python, which fullgraph=True forbids: {variant.leave}"
             )
@@ -278,6 +278,9 @@ class Entry:
         if self.variants:
             reasons = self.explain(args) or ["no variant fits"]
             events.recompile(self.spec.qualname, reasons[0])
+            from aotdyn.report import logs
+
+            logs.logger("recompiles").debug("%s is traced again: %s", self.spec.qualname, "; ".join(reasons))
             if config.current().error_on_recompile:
                 raise errors.RecompileLimitError(f"{self.spec.qualname} would be compiled again: {'; '.join(reasons)}")
             self._learn(args)

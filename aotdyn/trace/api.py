@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,8 +51,11 @@ def trace(
     fullgraph: bool = False,
     hooked: bool = False,
     sizes: Policy = STATIC,
+    orders: Mapping[tuple[Any, ...], tuple[Any, ...]] | None = None,
 ) -> Traced:
     """Trace the frame that `spec` describes, with the dispatcher's arguments `args`; `sizes` says which sizes vary.
+
+    `orders` foresees another process: in which order it iterates over a set grown by some keys.
 
     Raises:
         GraphBreakError: `fullgraph` is set and the frame breaks.
@@ -62,6 +65,7 @@ def trace(
 
     def tracer(stop_at: int | None) -> Tracer:
         tracers.append(Tracer(spec, globals, options, stop_at, hooked, sizes, frozenset(looked_at)))
+        tracers[-1].orders = orders or {}
         return tracers[-1]
 
     try:
@@ -143,7 +147,9 @@ def _attempts(
             where = where or _where(t, reason)
             stop_at = _earlier(problem, stop_at)
         except LeaveAlone as verdict:
-            return _traced(t, left_alone(t, verdict.reason))
+            result = left_alone(t, verdict.reason)
+            result[0].prepares = verdict.prepares
+            return _traced(t, result)
         if stop_at is None or stop_at < 1:
             return _traced(t, left_alone(t, str(reason) or "no place to break"))
     return _traced(t, left_alone(t, f"no clean place to break: {reason}"))

@@ -109,6 +109,7 @@ class Tracer:
         self.depth = 0
         self.impure = False  # the graph changes something
         self.drawn = False  # it draws random numbers
+        self.orders: Any = {}  # orders of sets that another process has
         self.lifted: dict[int, Tensor] = {}  # fresh tensors made to require a gradient, by id of their fake
         self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it
         self.operations = 0
@@ -344,7 +345,7 @@ class Tracer:
 
     def set_order(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """The order of a set to which `keys` were added one by one: a fact of the process where there are strings."""
-        order = tuple(set(keys))
+        order = self.orders.get(keys) or tuple(set(keys))
         if any(type(key) is str for key in keys):
             self.guard("ORDER", None, (keys, order))
         return order

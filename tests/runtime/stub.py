@@ -66,6 +66,9 @@ class Cold:
     def continuation(self, entry: Any, point: Any) -> Any:
         raise AssertionError("no continuation here")
 
+    def foresee(self, entry: Any, variant: Variant, args: tuple[Any, ...]) -> None:
+        """No other process is foreseen."""
+
     def save(self, entry: Any, variant: Variant) -> None:
         self.saved.append(variant)
 

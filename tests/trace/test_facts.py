@@ -185,3 +185,26 @@ def test_a_fresh_tensor_may_require_a_gradient():
         if grad:
             found[1].sum().backward()
             torch.testing.assert_close(found[0].grad, torch.ones_like(X))
+
+
+TWO = """
+import aotdyn, torch
+def f(x):
+    for name in set(["full", "sliding"]):
+        x = x * 2 + len(name)
+    return x
+x = torch.ones(2)
+assert torch.equal(f(x), aotdyn.compile(f, backend="eager", fullgraph=True)(x))
+print(list(set(["full", "sliding"])), aotdyn.stats()["traced"])
+"""
+
+
+def test_both_orders_of_two_strings_are_kept(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(TWO)
+    told = []
+    for seed in map(str, range(1, 5)):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        told.append(subprocess.check_output([sys.executable, str(path)], env=environment, text=True).strip())
+    assert len({each.rpartition(" ")[0] for each in told}) == 2
+    assert [each.rpartition(" ")[2] for each in told] == ["1", "0", "0", "0"]
