@@ -143,5 +143,7 @@ class Variant(msgspec.Struct):
     pool: list[Recipe] = []
     process_local: list[str] = []
     "facts without a durable form; when there are any, the variant is never stored"
+    prepares: bool = False
+    "the body, left to Python, makes ready what the next call captures: no breach of fullgraph"
     locals: Any = None
     "objects behind `local` sources and recipes; None in a stored variant"

@@ -52,11 +52,15 @@ class LookedAt(BaseException):
 
 
 class LeaveAlone(Exception):
-    """The frame as a whole isn't worth or can't be traced: run its body."""
+    """The frame as a whole isn't worth or can't be traced: run its body.
 
-    def __init__(self, reason: str) -> None:
+    `prepares` says that the body makes ready what the next call captures.
+    """
+
+    def __init__(self, reason: str, prepares: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.prepares = prepares
 
 
 class NotConstant(Exception):

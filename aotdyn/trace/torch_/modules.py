@@ -13,7 +13,7 @@ import torch
 
 from aotdyn.guards.sources import Pure
 
-from ..control import Break
+from ..control import Break, LeaveAlone
 from ..handlers import handles
 from ..values import Class, Const, Mapping, Object, Opaque, Value, force
 
@@ -51,6 +51,12 @@ def _getattr(t: Any, obj: Value, name: Value) -> Value:
     if found is None:
         return t.raise_(AttributeError, f"'{module.cls.__name__}' object has no attribute '{wanted.value}'")
     return found
+
+
+@handles(torch.nn.modules.lazy.LazyModuleMixin._infer_parameters)
+def _infer_parameters(t: Any, *args: Value, **kwargs: Value) -> Value:
+    """The first call of a lazy module makes its parameters, and is Python's as a whole; the next is traced."""
+    raise LeaveAlone("a lazy module makes its parameters", prepares=True)
 
 
 @handles(weakref.ReferenceType.__call__)
