@@ -1,6 +1,6 @@
 """A convolutional net, trained and evaluated on scikit-learn's handwritten digits.
 
-    python -m aotdyn run --backend eager examples/digits.py [epochs]
+python -m aotdyn run --backend eager examples/digits.py [epochs]
 """
 
 import sys

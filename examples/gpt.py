@@ -1,6 +1,6 @@
 """A small GPT: learns characters of Python's own standard library, then writes some.
 
-    python -m aotdyn run --backend eager examples/gpt.py [steps [tokens]]
+python -m aotdyn run --backend eager examples/gpt.py [steps [tokens]]
 """
 
 import inspect

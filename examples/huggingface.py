@@ -1,6 +1,6 @@
 """A model of the transformers library, with random weights (nothing is downloaded).
 
-    python -m aotdyn run --package transformers.models.bert examples/huggingface.py
+python -m aotdyn run --package transformers.models.bert examples/huggingface.py
 """
 
 import torch

@@ -112,6 +112,10 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
     for each in variant.breaks:
         events.graph_break(each.function, each.file, each.line, each.reason)
         logs.logger("breaks").debug("%s:%s in %s: %s", each.file, each.line, each.function, each.reason)
+    if logs.enabled("guards"):
+        from aotdyn.store import show
+
+        logs.logger("guards").debug("%s\n    %s", spec.qualname, "\n    ".join(show.guards(variant)))
     if variant.leave:
         events.left_alone(spec.qualname, variant.leave)
     if variant.process_local:

@@ -50,3 +50,13 @@ def test_edit_of_an_inlined_helper(project: Any) -> None:
     assert run(project) == (before, [])
     project.write("helpers.py", "# moved down by a line\n" + HELPERS.format(2))
     assert run(project) == (before, [])
+
+
+def test_logs(project: Any) -> None:
+    project.write("app.py", APP + "        print(second(torch.ones(2, dtype=torch.float64)))\n")
+    project.write("helpers.py", HELPERS.format(2))
+    done = project.run("--backend", "eager", "app.py", env={"AOTDYN_LOG": "guards,recompiles"})
+    assert done.returncode == 0, done.stderr
+    assert "aotdyn.guards: second\n" in done.stderr
+    assert "helpers.scale" in done.stderr
+    assert "aotdyn.recompiles: second is traced again: `x` " in done.stderr
