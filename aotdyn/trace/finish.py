@@ -23,6 +23,7 @@ from .values import (
     Sequence,
     SetValue,
     Tensor,
+    UnreadList,
     Value,
 )
 
@@ -133,7 +134,10 @@ def replay(t: Any, e: Emitter, own: frozenset[Value] = frozenset()) -> None:
     while (value := next((each for each in waiting if each not in own or e.has(each)), None)) is not None:
         waiting.remove(value)
         register = e.value(value)
-        if isinstance(value, Sequence):
+        if isinstance(value, UnreadList) and value.unread:
+            appended = e.add("list", [e.value(each) for each in value.appended])
+            e.call(e.add("getattr", register, "extend"), [appended])
+        elif isinstance(value, Sequence):
             if value.cls is not list and not issubclass(value.cls, list) and value.cls.__name__ != "deque":
                 raise Unbuildable(value, f"a changed {value.cls.__name__}")
             name = "replace_list" if issubclass(value.cls, list) else "replace_deque"

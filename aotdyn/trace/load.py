@@ -30,6 +30,7 @@ from .values import (
     Opaque,
     Sequence,
     SetValue,
+    UnreadList,
     Value,
 )
 
@@ -107,8 +108,12 @@ def _load(t: Any, obj: Any, source: Source) -> Value:
 def _sequence(t: Any, obj: Any, source: Source) -> Value:
     cls = type(obj)
     t.guard("TYPE", source, cls)
-    t.guard("LEN", source, len(obj))
-    return Sequence(cls, [t.wrap(each, Item(source, i)) for i, each in enumerate(obj)], source, obj)
+
+    def items() -> list[Value]:
+        t.guard("LEN", source, len(obj))
+        return [t.wrap(each, Item(source, i)) for i, each in enumerate(obj)]
+
+    return UnreadList(items, source, obj) if cls is list else Sequence(cls, items(), source, obj)
 
 
 def _mapping(t: Any, obj: Any, source: Source) -> Value:

@@ -13,6 +13,8 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
     from torch import fx
 
@@ -154,6 +156,38 @@ class Sequence(Value):
 
     def __repr__(self) -> str:
         return f"{self.cls.__name__}{self.items!r}"
+
+
+class UnreadList(Sequence):
+    """A list from outside that nobody has looked at: `read` notes the guards when `items` is asked for.
+
+    What is only appended to it stays in `appended` until then.
+    """
+
+    __slots__ = ("_items", "appended", "read")
+
+    def __init__(self, read: Callable[[], list[Value]], source: Source, obj: list[Any]) -> None:
+        self.appended: list[Value] = []
+        self.read = read
+        super().__init__(list, None, source, obj)  # type: ignore[arg-type]
+
+    @property
+    def items(self) -> list[Value]:  # type: ignore[override]
+        if self._items is None:
+            self._items = self.read() + self.appended
+        return self._items
+
+    @items.setter
+    def items(self, items: list[Value] | None) -> None:
+        self._items = items
+
+    @property
+    def unread(self) -> bool:
+        """Whether nobody has looked at it yet."""
+        return self._items is None
+
+    def __repr__(self) -> str:
+        return f"UnreadList({self.source})"
 
 
 class Identity:

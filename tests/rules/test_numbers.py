@@ -112,3 +112,33 @@ def test_a_type_that_was_asked_for_is_guarded(capsys):
         assert capsys.readouterr().out == f"{type(value).__name__}\n"
         if type(value) is int:
             assert traced() - before <= 2
+
+
+def logs(x, history):
+    history.append(x.sum())
+    history.append(1)
+    return x + 1
+
+
+def logs_and_reads(x, history):
+    history.append(2)
+    history.append(len(history))
+    return x + len(history)
+
+
+def test_a_list_that_is_only_appended_to():
+    compiled = aotdyn.compile(logs, backend="eager")
+    before = traced()
+    history: list = []
+    for _ in range(5):
+        compiled(X, history)
+    assert history == [2.0, 1] * 5
+    assert traced() == before + 1
+
+
+def test_a_list_that_is_read_as_well():
+    compiled = aotdyn.compile(logs_and_reads, backend="eager")
+    plain, history = [], []
+    for _ in range(4):
+        assert torch.equal(compiled(X, history), logs_and_reads(X, plain))
+        assert history == plain

@@ -14,7 +14,7 @@ from aotdyn.guards.sources import Attr
 from aotdyn.trace import model
 from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import handles
-from aotdyn.trace.values import Const, Sequence, SequenceIterator, Value, force
+from aotdyn.trace.values import Const, Sequence, SequenceIterator, UnreadList, Value, force
 
 from .common import change, native, new_list, none, number, payload, receiver, same_or_equal, type_name
 from .numbers import sort_values
@@ -59,7 +59,11 @@ def _replace(t: Any, value: Value, items: list[Value]) -> None:
 @handles(list.append)
 def _append(t: Any, self: Value, item: Value) -> Value:
     change(t, self)
-    receiver(self, Sequence).items.append(item)
+    target = receiver(self, Sequence)
+    if isinstance(target, UnreadList) and target.unread:
+        target.appended.append(item)
+    else:
+        target.items.append(item)
     return none()
 
 
