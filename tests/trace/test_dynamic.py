@@ -325,6 +325,33 @@ def test_swinging_between_shapes_makes_no_variant_twice():
     assert len(f.variants) == made <= 5
 
 
+def test_tensors_of_sizes():
+    def f(x):
+        n, m = x.shape
+        table = torch.tensor([[n, m], [m, 2]]), torch.as_tensor(x.shape), torch.tensor((n, 0.5))
+        return (
+            table,
+            torch.tensor(n > 20),
+            torch.tensor(n / 2, dtype=torch.float64),
+            torch.tensor([n], dtype=torch.int32),
+        )
+
+    f = Compiled(f)
+    for n in (8, 9, 10, 21, 20):
+        f.check(tensor(n, 3))
+    assert len(f.variants) == 3
+
+
+def test_the_limit_is_told_once(caplog):
+    f = Compiled(shapes, dynamic=False)
+    for n in [*range(2, 14), *range(2, 14)]:
+        f.check(tensor(n, 4))
+    assert len(f.variants) == 8
+    warnings = [record.getMessage() for record in caplog.records if "recompile_limit" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "`x.shape[0]` was 2, is 10" in warnings[0]
+
+
 PROGRAM = """
     import json
     import torch
