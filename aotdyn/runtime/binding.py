@@ -8,6 +8,7 @@ rewrite's bytecode rooms, sympy or torch._dynamo.
 
 from __future__ import annotations
 
+import builtins
 import itertools
 import marshal
 import sys
@@ -25,7 +26,7 @@ from aotdyn.guards.sources import Env, class_attribute, decode_sources, dict_key
 from aotdyn.runtime.helpers import HELPERS
 from aotdyn.runtime.variant import Recipe, Variant
 
-GENERATED_BUILTINS = {"__aotdyn_dynamo": torch.compiler.is_dynamo_compiling}
+GENERATED_BUILTINS = {**vars(builtins), "__aotdyn_dynamo": torch.compiler.is_dynamo_compiling}
 """Builtins of generated functions. TorchDynamo, going through one, looks this name up in the true builtins."""
 
 
