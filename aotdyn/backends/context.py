@@ -117,7 +117,8 @@ class PerShape:
 
 def fake_inputs(program: Program, inputs: Sequence[torch.Tensor]) -> tuple[FakeTensorMode, list[Any]]:
     """A new fake mode and the inputs in it, with symbols for the sizes that vary."""
-    mode = build.make_fake_mode(any(item.dynamic for item in program.inputs))
+    symbolic = any(item.dynamic for item in program.inputs) or any(step.target == "item" for step in program.steps)
+    mode = build.make_fake_mode(symbolic, scalar_outputs=True, shape_outputs=True)
     fakes = [
         build.fake_input(mode, tensor, item.dynamic, f"x{number}")
         for number, (item, tensor) in enumerate(zip(program.inputs, inputs, strict=True))
