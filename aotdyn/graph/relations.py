@@ -38,6 +38,11 @@ def _node(e: Any, name: Callable[[Any], str]) -> ast.expr:
     return make(e, name)
 
 
+def name_of(names: dict[Any, str], symbol: Any) -> str:
+    """The name of a symbol, given when it is first met."""
+    return names.setdefault(symbol, f"n{len(names)}")
+
+
 def _number(value: float) -> ast.expr:
     return ast.UnaryOp(ast.USub(), ast.Constant(-value)) if value < 0 else ast.Constant(value)
 
@@ -59,6 +64,16 @@ def _sides(difference: Any) -> tuple[Any, Any]:
     return sympy.Add(*positive), sympy.Add(*(-term for term in negative))
 
 
+def _sum(e: Any, name: Callable[[Any], str]) -> ast.expr:
+    """A sum, with `-` before what is subtracted."""
+    first, *rest = _ordered(e)
+    made = _node(first, name)
+    for each in rest:
+        negative = each.could_extract_minus_sign()
+        made = ast.BinOp(made, ast.Sub() if negative else ast.Add(), _node(-each if negative else each, name))
+    return made
+
+
 def _folded(operator: Callable[[], ast.operator]) -> Callable[[Any, Callable[[Any], str]], ast.expr]:
     def make(e: Any, name: Callable[[Any], str]) -> ast.expr:
         first, *rest = [_node(arg, name) for arg in _ordered(e)]
@@ -70,7 +85,7 @@ def _folded(operator: Callable[[], ast.operator]) -> Callable[[Any, Callable[[An
 
 
 def _ordered(e: Any) -> list[Any]:
-    """Arguments of a sum with symbols before numbers, of a product with numbers first."""
+    """Arguments, of a sum with symbols before numbers."""
     args = list(e.args)
     return args[1:] + args[:1] if e.is_Add and args[0].is_number else args
 
@@ -115,7 +130,7 @@ _COMPARE: dict[str, Callable[[], ast.cmpop]] = {
 }  # fmt: skip
 
 _FORMS: dict[str, Callable[[Any, Callable[[Any], str]], ast.expr]] = {
-    "Add": _folded(ast.Add), "Mul": _folded(ast.Mult), "Pow": _power, "PowByNatural": _power,
+    "Add": _sum, "Mul": _folded(ast.Mult), "Pow": _power, "PowByNatural": _power,
     "FloorDiv": _binary(ast.FloorDiv), "CleanDiv": _binary(ast.FloorDiv), "IntTrueDiv": _binary(ast.Div),
     "FloatTrueDiv": _binary(ast.Div), "Mod": _binary(ast.Mod), "PythonMod": _binary(ast.Mod),
     "Max": _call("max"), "Min": _call("min"), "Abs": _call("abs"), "ToFloat": _call("float"),
