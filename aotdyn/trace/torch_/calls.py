@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from aotdyn.graph import effects
 from aotdyn.graph.build import FakeFailure, Operand
 
 from ..control import Break, NotConstant
@@ -163,6 +164,9 @@ def record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) ->
         node.meta["may_raise"] = True
         t.raises_into_handler = t.raises_into_handler or handled
     t.drawn = t.drawn or bool(node.meta.get("random"))
+    if node.meta.get("mutates") and effects.batching_level():
+        # What is written is the level's tensor, and outside of it the result is that very object.
+        raise Break("a change in place under torch.vmap")
     if node.meta.get("mutates") and t.input_changed():
         if t.raises_into_handler:
             raise Break("something is changed behind an operator that may raise where Python has to run what follows")
