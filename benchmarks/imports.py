@@ -17,7 +17,7 @@ from timing import row, run
 
 MODULES = 20
 
-DEFINITIONS = '''
+DEFINITIONS = """
 class C{j}:
     def __init__(self, x, y=1):
         self.x = x
@@ -38,7 +38,7 @@ def f{j}(a, b={j}):
 
 def g{j}(c):
     return c
-'''
+"""
 
 PROGRAM = """
 import sys, time

@@ -6,6 +6,7 @@ data. Inputs that don't meet them get code of their own.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def conditions(mode: FakeTensorMode, fakes: Sequence[Any], known: frozenset[str]
     for expression in found:
         names: dict[Any, str] = {}
         try:
-            text = relations.text(expression, lambda symbol, names=names: names.setdefault(symbol, f"n{len(names)}"))
+            text = relations.text(expression, functools.partial(relations.name_of, names))
             made.append(Condition(text, {name: places[symbol] for symbol, name in names.items()}))
         except (relations.Inexpressible, KeyError) as error:
             raise Inexpressible(str(expression)) from error

@@ -23,7 +23,7 @@ _namespace = type.__dict__["__dict__"].__get__
 
 
 def lacks_attribute(obj: Any, name: str) -> bool:
-    """Whether neither the MRO of the object's class nor its own dict holds `name`; a slot that holds nothing lacks it."""
+    """Whether neither the MRO of the class nor the object's dict holds `name`; a slot that holds nothing lacks it."""
     try:
         found = class_attribute(type(obj), name)
     except AttributeError:

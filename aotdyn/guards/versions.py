@@ -92,7 +92,7 @@ class Versions:
         self._seen.clear()
 
     def _too_often(self) -> bool:
-        now = self._calls.__reduce__()[1][0]
+        now: Any = self._calls.__reduce__()[1][0]
         self._strikes = self._strikes + 1 if now - self._last <= 2 else 0
         self._last = now
         return self._strikes > STRIKES and self._strikes % INSTANCES != 0

@@ -113,7 +113,7 @@ class Plan:
 
     def _empties(self) -> set[Source]:
         """Dicts that were empty: held, and tested together."""
-        found = set()
+        found: set[Source] = set()
         for guard in self.guards:
             if guard.source >= 0 and _says_empty(guard.kind, guard.expected):
                 source = self.walk._stand_in[self.walk.sources[guard.source]]
@@ -324,7 +324,7 @@ class Quick(Walk):
         """The last statement of the full walk."""
         dicts = [self.first, *(each for batch in self.batches for each in batch)]
         groups = (dicts, sorted(self.plan.empty, key=self.index), self.kept)
-        parts = [_tuple([full.value(each) for each in group]) for group in groups]
+        parts: list[ast.expr] = [_tuple([full.value(each) for each in group]) for group in groups]
         parts.append(_tuple([self.class_of(each) for each in self.classes]))
         return ast.Expr(ast.Call(self.pool("quick_arm", *self.recipe()), parts, []))
 

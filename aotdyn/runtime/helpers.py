@@ -163,7 +163,7 @@ def thrown(exc: BaseException, lines: Sequence[tuple[str, int, str]]) -> BaseExc
 @functools.cache
 def _frame(file: str, line: int, function: str) -> Callable[[], types.FrameType]:
     """A function that gives a frame of its own, which stands for a frame of the user's."""
-    code = (lambda: _getframe()).__code__  # noqa: F821
+    code = (lambda: _getframe()).__code__  # type: ignore[name-defined]  # noqa: F821
     # Eight units an entry, at the first line, without columns (CPython's Objects/locations.md).
     everywhere = b"\xef\0" * (len(code.co_code) // 16 + 1)
     code = code.replace(

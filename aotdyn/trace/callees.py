@@ -35,6 +35,8 @@ def _of(value: Value) -> list[Source]:
         return [known.source]
     # Made by the frame, so another object at each call: what it calls by a global name is found instead.
     globals = known.globals
+    if globals.source is None:
+        return []
     return [
         S.Item(globals.source, name)
         for name in known.code.co_names

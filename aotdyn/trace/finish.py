@@ -29,7 +29,7 @@ from .values import (
 
 
 def returned(t: Any, frame: Any, value: Value) -> tuple[Variant, Any, list[Any]]:
-    """The variant of an attempt that ran to its return, and its graph module (None without operations), the real inputs."""
+    """The variant of an attempt that returned, its graph module (None without operations), the real inputs."""
     table = SourceTable()
     e = Emitter(t, table.add)
     register = e.value(value)

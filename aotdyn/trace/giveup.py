@@ -86,7 +86,7 @@ def is_tensor_operation(frame: Frame) -> bool:
     if isinstance(function, Method):
         return issubclass(function.self_value.cls, torch.Tensor)
     named = getattr(function, "obj", None)
-    module = getattr(named, "__module__", None) or getattr(type(named), "__module__", "")
+    module: str = getattr(named, "__module__", None) or getattr(type(named), "__module__", None) or ""
     return isinstance(function, Builtin) and (module.startswith("torch") or is_leaf(named))
 
 

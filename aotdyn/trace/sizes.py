@@ -9,6 +9,7 @@ constant is guarded as one.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -176,7 +177,7 @@ class Sizes:
         seen: set[str] = set()
         for expression in self._facts():
             names: dict[Any, str] = {}
-            written = relations.text(expression, lambda symbol, names=names: names.setdefault(symbol, f"n{len(names)}"))
+            written = relations.text(expression, functools.partial(relations.name_of, names))
             where = {name: self._place(symbol, table) for symbol, name in names.items()}
             mark = f"{written} {where}"
             if where and mark not in seen:

@@ -45,7 +45,18 @@ MAX_DEPTH = 120
 MAX_IDLE = 1_000
 _KEPT_IN_C = ("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__kwdefaults__", "__annotations__")
 """Attributes of a function that aren't in its `__dict__`."""
-_NOT_INLINED = ("torch._dynamo", "torch._inductor", "torch.fx", "torch.jit", "torch._subclasses", "torch._functorch", "logging", "threading", "importlib", "warnings")  # fmt: skip
+_NOT_INLINED = (
+    "torch._dynamo",
+    "torch._inductor",
+    "torch.fx",
+    "torch.jit",
+    "torch._subclasses",
+    "torch._functorch",
+    "logging",
+    "threading",
+    "importlib",
+    "warnings",
+)
 
 _INLINED = ("torch._functorch.vmap", "torch._functorch.apis")
 
@@ -218,12 +229,11 @@ class Tracer:
     def tensor_input(self, obj: torch.Tensor, source: Source) -> Value:
         """A tensor from outside: a placeholder of the graph, its metadata guarded."""
         cls = type(obj)
-        if cls is not torch.Tensor and cls is not torch.nn.Parameter and cls is not torch.nn.Buffer:
-            if cls.__torch_function__ is not torch._C._disabled_torch_function_impl or hasattr(
-                cls, "__torch_dispatch__"
-            ):
-                self.guard("TYPE", source, cls)
-                return Opaque(obj, source)
+        if cls not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and (
+            cls.__torch_function__ is not torch._C._disabled_torch_function_impl or hasattr(cls, "__torch_dispatch__")
+        ):
+            self.guard("TYPE", source, cls)
+            return Opaque(obj, source)
         try:
             node, fake = self.builder.placeholder(f"l_{len(self.inputs)}", obj, self.sizes.dims(obj, source))
         except FakeFailure as failure:
@@ -402,8 +412,10 @@ class Tracer:
             module = f.obj.__globals__.get("__name__") or ""
             if f.obj.__dict__.get("__script_if_tracing_wrapper"):
                 return ""  # scripts under jit tracing alone
-            if module.startswith(_NOT_INLINED) and module not in _INLINED and any(
-                module == m or module.startswith((m + ".", m)) for m in _NOT_INLINED
+            if (
+                module.startswith(_NOT_INLINED)
+                and module not in _INLINED
+                and any(module == m or module.startswith((m + ".", m)) for m in _NOT_INLINED)
             ):
                 return f"call of {module}.{f.qualname}, which isn't traced into"
         return ""

@@ -89,7 +89,7 @@ def force(value: Value) -> Value:
 
 
 class Const(Value):
-    """An immutable Python constant: None, bool, int, float, complex, str, bytes, Ellipsis, dtype, device, enum member, slice or range of constants."""
+    """An immutable Python constant: None, a number, str, bytes, Ellipsis, dtype, device, enum member, slice, range."""
 
     __slots__ = ("value",)
 
@@ -173,13 +173,13 @@ class UnreadList(Sequence):
 
     @property
     def items(self) -> list[Value]:  # type: ignore[override]
-        if self._items is None:
+        if self._items is None:  # type: ignore[has-type]
             self._items = self.read() + self.appended
         return self._items
 
     @items.setter
     def items(self, items: list[Value] | None) -> None:
-        self._items = items
+        self._items = items  # type: ignore[assignment, has-type]
 
     @property
     def unread(self) -> bool:

@@ -11,6 +11,7 @@ import torch
 
 from aotdyn.guards import constants, globalstate, kinds, shapes, tensors
 from aotdyn.guards import sources as S
+from aotdyn.guards.kinds import object_data
 from aotdyn.rewrite.lower import compile_lowered, lower
 from aotdyn.runtime import binding
 from tests.runtime.stub import variant
@@ -34,6 +35,16 @@ def holds(kind: str, expected: Any, made_of: Any, other: Any, source: S.Source |
     slow = not binding.explain_miss(v, (other,), {})
     assert fast <= slow, (kind, expected, other)
     return fast
+
+
+def test_another_function_at_the_path_itself(monkeypatch):
+    source = S.Attr(S.Module("math"), "sqrt")
+    fact = (source, "OBJECT", object_data(math.sqrt, ("math", "sqrt")))
+    v = variant(("x",), [fact], [], [("const", 0, 1), ("return", -1, 0)], graph=None)
+    assert not binding.explain_miss(v, (0,), {})
+    for other in (math.sin, lambda x: x):
+        monkeypatch.setattr(math, "sqrt", other)
+        assert binding.explain_miss(v, (0,), {})
 
 
 def path(obj):
@@ -66,8 +77,8 @@ class Sub(dict):
         ("CONST", constants.encode((1, 2)), (1, 2), [(1, 2)], [(1, 2.0), [1, 2], torch.Size([1, 2])]),
         ("CONST", constants.encode(torch.float32), torch.float32, [torch.float], [torch.float64]),
         ("CONST", constants.encode(torch.device("cpu")), torch.device("cpu"), [torch.device("cpu")], ["cpu"]),
-        ("OBJECT", ["math", "sqrt"], math.sqrt, [math.sqrt], [math.sin]),
-        ("OBJECT", ["torch", ""], torch, [torch], [math]),
+        ("OBJECT", object_data(math.sqrt, ("math", "sqrt")), math.sqrt, [math.sqrt], [math.sin]),
+        ("OBJECT", object_data(torch, ("torch", "")), torch, [torch], [math]),
         ("LEN", 2, [1, 2], [[3, 4]], [[1], []]),
         ("LEN", 2, Sub(a=1, b=2), [Sub(c=1, d=2)], [Sub()]),
         ("KEYS", ["a", "b"], {"a": 1, "b": 2}, [{"a": 0, "b": 0}], [{"b": 1, "a": 2}, {"a": 1}, {}]),

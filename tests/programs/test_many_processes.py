@@ -24,7 +24,7 @@ APP = """
         for n in (1, 2, -3):
             print(f(torch.arange(4.0), float(n)).tolist())
 """
-EXPECTED = "[1.0, 2.0, 3.0, 4.0]\n[1.0, 3.0, 5.0, 7.0]\n[0.0, 0.0, 0.0, 0.0]\n"
+EXPECTED = "[1.0, 2.0, 3.0, 4.0]\n[1.0, 3.0, 5.0, 7.0]\n[-0.0, 0.0, 0.0, 0.0]\n"
 RUN = ("-m", "aotdyn", "run", "--backend", "eager", "--stats", "s{}.json", "app.py")
 
 
@@ -79,9 +79,10 @@ def test_damaged_cache_is_a_miss(project: Any) -> None:
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(bytes(data))
-    done = project.run("--backend", "eager", "app.py")
-    assert (done.returncode, done.stdout) == (0, EXPECTED), done.stderr
-    assert "Traceback" not in done.stderr
+    for _ in range(2):  # the first meets damaged records, the second a damaged graph of records made anew
+        done = project.run("--backend", "eager", "app.py")
+        assert (done.returncode, done.stdout) == (0, EXPECTED), done.stderr
+        assert "Traceback" not in done.stderr
     check_warm(project)
 
 

@@ -1,7 +1,7 @@
 """Functions for the stepper: `CASES` are (function, arguments, keywords)."""
 
 # Odd on purpose: each does what some instruction or handler needs.
-# ruff: noqa: B012, B018, B904, C416, E731, F821, RET503
+# ruff: noqa: B012, B018, B904, C416, E731, F821
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import torch
 from aotdyn.guards import globalstate, kinds, tensors
 from aotdyn.guards import sources as S
 from aotdyn.rewrite.lower import compile_lowered, lower
-from aotdyn.runtime import binding, dispatch
+from aotdyn.runtime import binding
 from aotdyn.runtime.variant import FrameSpec, ResumePoint, Variant
 from tests.runtime.stub import variant
 

@@ -10,6 +10,7 @@ import torch
 from aotdyn import config, errors
 from aotdyn.guards import globalstate, tensors
 from aotdyn.guards import sources as S
+from aotdyn.guards.kinds import object_data
 from aotdyn.runtime import binding, entry
 from aotdyn.runtime.variant import FrameSpec
 from tests.runtime.stub import Cold, code, variant
@@ -84,8 +85,11 @@ def test_order_of_use(make):
 def test_rearming_instead_of_tracing(make):
     made = []
 
+    def equal():
+        return lambda: 1
+
     def of_class(x, n):
-        guards = [(N, "OBJECT", ["tests_app_reloaded", "f"])]
+        guards = [(N, "OBJECT", object_data(equal(), ("tests_app_reloaded", "f")))]
         made.append(1)
         return variant(("x", "n"), guards, [X], [("out", 0, 0), ("return", -1, 0)])
 
@@ -94,9 +98,9 @@ def test_rearming_instead_of_tracing(make):
     module = sys.modules["tests_app_reloaded"] = types.ModuleType("tests_app_reloaded")
     try:
         e, _, call = make(of_class)
-        module.f = old = lambda: 1
+        module.f = old = equal()
         assert call(T, old)
-        module.f = new = lambda: 2
+        module.f = new = equal()
         assert call(T, new)
         assert call(T, new)
         assert made == [1]

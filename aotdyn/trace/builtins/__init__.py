@@ -26,6 +26,19 @@ from . import (
 )
 
 __all__ = [
-    "classes", "functions", "iterators", "itertools_", "left_to_python", "mappings", "numbers", "objects", "operators", "partials",
-    "polyfills", "sequences", "sets", "strings", "views",
-]  # fmt: skip
+    "classes",
+    "functions",
+    "iterators",
+    "itertools_",
+    "left_to_python",
+    "mappings",
+    "numbers",
+    "objects",
+    "operators",
+    "partials",
+    "polyfills",
+    "sequences",
+    "sets",
+    "strings",
+    "views",
+]

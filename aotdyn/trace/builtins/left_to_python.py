@@ -38,7 +38,7 @@ leave("the clock is read by Python", time.time, time.perf_counter, time.monotoni
 
 @handles(inspect.signature)
 def _signature(t: Any, function: Value) -> Value:
-    """A signature is fixed by the function's code, which is guarded; of defaults, only whether there are any is read."""
+    """A signature is fixed by the function's code, which is guarded; of defaults only whether there are any is read."""
     function = force(function)
     method = function if isinstance(function, Method) else None
     inner = force(method.function) if method is not None else function

@@ -691,6 +691,17 @@ def static_attribute(obj: Any, name: str) -> Any:
 
 
 __all__ = [
-    "InstanceDict", "Namespace", "bind_raw", "class_lookup", "class_value", "del_attr", "generic_get_attr", "generic_set_attr",
-    "get_attr", "has_attr", "instance_lookup", "set_attr", "type_of",
-]  # fmt: skip
+    "InstanceDict",
+    "Namespace",
+    "bind_raw",
+    "class_lookup",
+    "class_value",
+    "del_attr",
+    "generic_get_attr",
+    "generic_set_attr",
+    "get_attr",
+    "has_attr",
+    "instance_lookup",
+    "set_attr",
+    "type_of",
+]

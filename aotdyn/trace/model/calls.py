@@ -394,6 +394,18 @@ def build_slice(t: Tracer, parts: list[Value]) -> Value:
 
 
 __all__ = [
-    "Cell", "Iterator", "Lazy", "Raised", "Super", "bind_arguments", "build_slice", "call", "call_function", "call_method",
-    "fold", "instantiate", "new_instance", "special_method",
-]  # fmt: skip
+    "Cell",
+    "Iterator",
+    "Lazy",
+    "Raised",
+    "Super",
+    "bind_arguments",
+    "build_slice",
+    "call",
+    "call_function",
+    "call_method",
+    "fold",
+    "instantiate",
+    "new_instance",
+    "special_method",
+]

@@ -198,8 +198,7 @@ def length(t: Tracer, v: Value) -> int:
     method = special_method(t, v, "__len__")
     if method is None:
         t.raise_(TypeError, f"object of type {v.cls.__name__!r} has no len()")
-    result = as_constant_or_break(call(t, method, [], {}), "the result of __len__")
-    return result
+    return as_constant_or_break(call(t, method, [], {}), "the result of __len__")
 
 
 def as_constant_or_break(v: Value, what: str) -> Any:

@@ -40,15 +40,28 @@ if TYPE_CHECKING:
     from ..tracer import Tracer
 
 BINARY = {
-    "+": ("add", operator.add), "-": ("sub", operator.sub), "*": ("mul", operator.mul), "/": ("truediv", operator.truediv),
-    "//": ("floordiv", operator.floordiv), "%": ("mod", operator.mod), "**": ("pow", operator.pow), "@": ("matmul", operator.matmul),
-    "<<": ("lshift", operator.lshift), ">>": ("rshift", operator.rshift), "&": ("and", operator.and_), "|": ("or", operator.or_),
+    "+": ("add", operator.add),
+    "-": ("sub", operator.sub),
+    "*": ("mul", operator.mul),
+    "/": ("truediv", operator.truediv),
+    "//": ("floordiv", operator.floordiv),
+    "%": ("mod", operator.mod),
+    "**": ("pow", operator.pow),
+    "@": ("matmul", operator.matmul),
+    "<<": ("lshift", operator.lshift),
+    ">>": ("rshift", operator.rshift),
+    "&": ("and", operator.and_),
+    "|": ("or", operator.or_),
     "^": ("xor", operator.xor),
-}  # fmt: skip
+}
 COMPARE = {
-    "<": ("lt", operator.lt, "gt"), "<=": ("le", operator.le, "ge"), "==": ("eq", operator.eq, "eq"),
-    "!=": ("ne", operator.ne, "ne"), ">": ("gt", operator.gt, "lt"), ">=": ("ge", operator.ge, "le"),
-}  # fmt: skip
+    "<": ("lt", operator.lt, "gt"),
+    "<=": ("le", operator.le, "ge"),
+    "==": ("eq", operator.eq, "eq"),
+    "!=": ("ne", operator.ne, "ne"),
+    ">": ("gt", operator.gt, "lt"),
+    ">=": ("ge", operator.ge, "le"),
+}
 UNARY = {"-": ("neg", operator.neg), "+": ("pos", operator.pos), "~": ("invert", operator.invert)}
 NOT_IMPLEMENTED = Const(NotImplemented)
 
@@ -473,4 +486,18 @@ def format_value(t: Tracer, v: Value, spec: str = "") -> Value:
     raise Break(f"formatting of a {v.cls.__qualname__}")
 
 
-__all__ = ["_name", "as_constant", "binary", "compare", "constant", "equal_or_same", "format_value", "inplace", "is_instance", "is_same", "is_subclass", "truth", "unary"]  # fmt: skip
+__all__ = [
+    "_name",
+    "as_constant",
+    "binary",
+    "compare",
+    "constant",
+    "equal_or_same",
+    "format_value",
+    "inplace",
+    "is_instance",
+    "is_same",
+    "is_subclass",
+    "truth",
+    "unary",
+]
