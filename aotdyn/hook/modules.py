@@ -134,7 +134,7 @@ def _load(store: Any, key: str, name: str, path: str) -> CodeType | None:
     _fix_filename(code, path)
     from aotdyn.rewrite import originals
 
-    originals.register_later(dispatchers, _Originals(store, key, path))
+    originals.register_later(dispatchers, _Originals(store, key, name, path))
     attach(name, dispatchers)
     return code
 
@@ -148,21 +148,37 @@ def _save(store: Any, key: str, code: CodeType, originals: dict[str, CodeType]) 
 class _Originals:
     """The original code of a stored module's functions, read at the first question."""
 
-    def __init__(self, store: Any, key: str, path: str) -> None:
-        self._source = (store, key, path)
+    def __init__(self, store: Any, key: str, name: str, path: str) -> None:
+        self._source = (store, key, name, path)
         self._codes: dict[str, CodeType] | None = None
 
     def __call__(self, dispatcher: str) -> CodeType:
         if self._codes is None:
-            store, key, path = self._source
+            store, key, name, path = self._source
             blob = store.module(f"{key}.o")
-            if blob is None:
-                raise LookupError(f"the cache lost the original code of {path} while the program ran")
-            codes = marshal.loads(blob)
+            codes = _remade(store, key, name, path) if blob is None else marshal.loads(blob)
             for code in codes.values():
                 _fix_filename(code, path)
             self._codes = codes
         return self._codes[dispatcher]
+
+
+def _remade(store: Any, key: str, name: str, path: str) -> dict[str, CodeType]:
+    """Original code that the cache has lost, or that was damaged there, made from the source file again.
+
+    Raises:
+        LookupError: the source isn't any more what was loaded.
+    """
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError:
+        source = b""
+    if module_key(name, source) != key:
+        raise LookupError(f"the cache lost the original code of {path}, whose source has changed")
+    rewritten, codes = rewrite(compile(source, path, "exec", dont_inherit=True), name)
+    _save(store, key, rewritten, codes)
+    return codes
 
 
 def _fix_filename(code: CodeType, path: str) -> None:

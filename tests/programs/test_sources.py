@@ -191,7 +191,7 @@ def test_every_recorded_source(warm: bool) -> None:
             seen = misses()
             assert seen > before, f"{guard.kind} of {table[guard.source]} is not seen: {got}"
             wanted = outcome(facts.program, world.args)
-            if got[0] == "value" and wanted[0] == "value":
+            if got[0] == "value" and wanted[0] == "value" and guard.kind != "DISTINCT":  # there the first call shows
                 assert same(got[1], wanted[1]), (guard, table[guard.source])
         finally:
             undo()
