@@ -164,7 +164,8 @@ def record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) ->
         node.meta["may_raise"] = True
         t.raises_into_handler = t.raises_into_handler or handled
     t.drawn = t.drawn or bool(node.meta.get("random"))
-    if node.meta.get("mutates") and effects.batching_level():
+    inplace = node.meta.get("mutates") or (name.endswith("_") and not name.endswith("__"))
+    if inplace and effects.batching_level():
         # What is written is the level's tensor, and outside of it the result is that very object.
         raise Break("a change in place under torch.vmap")
     if node.meta.get("mutates") and t.input_changed():
