@@ -138,7 +138,9 @@ def break_guard(
     if guard.kind == "SAME":
         return write(world, read, source, changed(obj, "FUNCTION" if isinstance(obj, types.FunctionType) else "SAME"))
     if guard.kind == "DISTINCT":
-        return write(world, read, source, read(table[guard.expected]))
+        other = read(table[guard.expected])
+        before = list(other)
+        return write(world, read, source, other) and (lambda: other.__setitem__(slice(None), before))
     return write(world, read, source, changed(obj, guard.kind))
 
 
@@ -197,7 +199,9 @@ def test_every_recorded_source(warm: bool) -> None:
             undo()
         tried.add(guard.kind)
     assert {"CONST", "TENSOR", "FUNCTION", "TYPE", "LEN"} <= tried
-    unreachable = [text for kind, text in unknown if kind in ("CONST", "TENSOR", "FUNCTION", "LEN")]
+    # A property's function can't be written; the property itself is a source, too.
+    told = ("CONST", "TENSOR", "FUNCTION", "LEN")
+    unreachable = [text for kind, text in unknown if kind in told and not text.endswith(".fget")]
     assert not unreachable, unreachable
 
 
