@@ -262,12 +262,11 @@ class Emitter:
                 self._many(args),
                 {key: self.value(each) for key, (_, each) in named.items()},
             )
-        if (
-            cls is property
-            or (cls.__flags__ & (1 << 9) == 0
+        if cls is property or (
+            cls.__flags__ & (1 << 9) == 0
             and not issubclass(cls, BaseException)
             and cls is not object
-            and cls is not types.SimpleNamespace)
+            and cls is not types.SimpleNamespace
         ):
             raise Unbuildable(v, f"a {cls.__qualname__} can't be rebuilt")
         made = self.cls(cls)
