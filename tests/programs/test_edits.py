@@ -59,4 +59,4 @@ def test_logs(project: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert "aotdyn.guards: second\n" in done.stderr
     assert "__main__.scale: FUNCTION ['helpers', 'scale'," in done.stderr
-    assert "aotdyn.recompiles: second is traced again: `x` " in done.stderr
+    assert "aotdyn.recompiles: second is traced again: `x.dtype` was float32, is float64" in done.stderr
