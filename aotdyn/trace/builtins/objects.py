@@ -11,8 +11,9 @@ from typing import Any
 from aotdyn.trace import model
 from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import HANDLERS, handles
-from aotdyn.trace.model.attributes import generic_get_attr, generic_set_attr
+from aotdyn.trace.model.attributes import generic_get_attr
 from aotdyn.trace.model.calls import instantiate, new_instance
+from aotdyn.trace.model.stores import generic_set_attr
 from aotdyn.trace.values import Class, Const, Method, Object, Sequence, Value, force
 
 from .common import attempt, change, native, new_list, new_tuple, none, receiver, text, type_name

@@ -5,7 +5,7 @@ an opcode. Everything raises `control.Raised` for an exception of the traced
 program, and `control.Break` for what Python has to do.
 """
 
-from .attributes import class_lookup, class_value, del_attr, get_attr, has_attr, set_attr, type_of
+from .attributes import class_lookup, class_value, get_attr, has_attr, type_of
 from .calls import build_slice, call, call_function, call_method
 from .constants import as_constant, as_python, constant, is_constant
 from .containers import (
@@ -21,6 +21,7 @@ from .containers import (
 )
 from .iteration import advance, iterate, unpack
 from .operators import binary, compare, format_value, inplace, is_instance, is_same, is_subclass, truth, unary
+from .stores import del_attr, set_attr
 
 __all__ = [
     "advance",

@@ -1,0 +1,120 @@
+"""Attribute writes: data descriptors, `__setattr__` and `__delattr__`, then the instance.
+
+Follows the language reference, 3.3.2, and CPython's PyObject_GenericSetAttr.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+from typing import TYPE_CHECKING
+
+from aotdyn.guards.sources import Attr
+
+from ..control import Break
+from ..values import Cell, Class, Const, Function, Module, Object, Tensor, Value, force
+from .attributes import _is_data_descriptor, _wrap_raw, class_lookup, instance_lookup, raise_no_attribute
+
+if TYPE_CHECKING:
+    from ..tracer import Tracer
+
+
+def set_attr(t: Tracer, v: Value, name: str, value: Value) -> None:
+    """`v.name = value`."""
+    _store_attr(t, force(v), name, value)
+
+
+def del_attr(t: Tracer, v: Value, name: str) -> None:
+    """`del v.name`."""
+    _store_attr(t, force(v), name, None)
+
+
+def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
+    from .calls import call
+
+    if isinstance(v, Tensor):
+        from ..torch_.tensors import set_tensor_attr
+
+        if value is None:
+            raise Break("deleting an attribute of a tensor")
+        set_tensor_attr(t, v, name, value)
+        return
+    if isinstance(v, Module):
+        t.store_global(v.namespace, name, value)
+        return
+    if isinstance(v, Function):
+        if name == "__annotations__" and v.obj is None:
+            v.annotations = value
+            return
+        if name.startswith("__") and name not in ("__wrapped__", "__doc__", "__name__", "__qualname__", "__module__"):
+            raise Break(f"setting {name} of a function")
+        t.mutated(v)
+        given = force(value) if value is not None else None
+        if name in ("__name__", "__qualname__") and isinstance(given, Const):
+            setattr(v, name.strip("_"), given.value)
+        v.attrs[name] = value
+        return
+    if isinstance(v, Class):
+        if any(isinstance(each.__dict__.get("__setattr__"), types.FunctionType) for each in type.mro(type(v.obj))):
+            raise Break("setting an attribute of a class with a metaclass's __setattr__")
+        t.mutated(v)
+        v.attrs[name] = value
+        t.classes[v.obj] = v
+        return
+    if isinstance(v, Cell) and name == "cell_contents":
+        t.set_cell(v, value)
+        return
+    if not isinstance(v, Object):
+        raise Break(f"setting attribute {name!r} of a {v.cls.__qualname__}")
+    hook = class_lookup(t, v.cls, "__delattr__" if value is None else "__setattr__")
+    if hook is not None and isinstance(hook[0], (types.FunctionType, Function)):
+        args = [v, Const(name)] if value is None else [v, Const(name), value]
+        call(t, _wrap_raw(t, *hook), args, {})
+        return
+    if issubclass(v.cls, threading.local):
+        raise Break("an attribute of this thread alone")
+    generic_set_attr(t, v, name, value)
+
+
+def generic_set_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
+    """`object.__setattr__` (or `__delattr__`, with value None)."""
+    from .calls import call
+
+    if not isinstance(v, Object):
+        raise Break(f"setting attribute {name!r} of a {v.cls.__qualname__}")
+    raw = class_lookup(t, v.cls, name)
+    if raw is not None and not isinstance(raw[0], Value) and _is_data_descriptor(raw[0]):
+        descriptor, source = raw
+        if isinstance(descriptor, property):
+            part = "fdel" if value is None else "fset"
+            function = getattr(descriptor, part)
+            if function is None:
+                what = "deleter" if value is None else "setter"
+                t.raise_(AttributeError, f"property {name!r} of {v.cls.__name__!r} object has no {what}")
+            call(
+                t,
+                _wrap_raw(t, function, Attr(source, part) if source else None),
+                [v] if value is None else [v, value],
+                {},
+            )
+            return
+        if name == "__class__" or name == "__dict__":
+            raise Break(f"setting {name}")
+        hook = class_lookup(t, type(descriptor), "__delete__" if value is None else "__set__")
+        if hook is not None and isinstance(hook[0], types.FunctionType):
+            call(
+                t, _wrap_raw(t, *hook), [_wrap_raw(t, *raw), v] if value is None else [_wrap_raw(t, *raw), v, value], {}
+            )
+            return
+        if not isinstance(descriptor, types.MemberDescriptorType) and not issubclass(v.cls, BaseException):
+            raise Break(f"setting attribute {name!r} through a {type(descriptor).__name__}")
+    if value is None and instance_lookup(t, v, name) is None:
+        raise_no_attribute(t, v, name)
+    if raw is None and not _has_dict(v.cls):
+        t.raise_(AttributeError, f"{v.cls.__name__!r} object has no attribute {name!r}")
+    t.mutated(v)
+    v.attrs[name] = value
+
+
+def _has_dict(cls: type) -> bool:
+    return cls.__dictoffset__ != 0
