@@ -54,10 +54,6 @@ def _run(hand: list[tuple[Any, ...]], k: Any) -> Any:
         del state, result
 
 
-class GiveWay(Exception):
-    """Raised by a graph that failed on its data and has changed nothing: the original body runs and raises natively."""
-
-
 def fix(exc: BaseException) -> BaseException:
     """Drops aotdyn's frames, generated ones included, from the traceback of `exc`, and gives `exc` back.
 
