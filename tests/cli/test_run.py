@@ -236,6 +236,8 @@ def _interrupt(project, argv, number):
         "import time, sys\nprint('ready', flush=True)\ntry:\n    time.sleep(30)\nfinally:\n    print('cleaned')\n",
     )
     options = {"env": project.environment({}), "cwd": project.folder, "text": True}
+    # A background job of a shell ignores SIGINT, and its children inherit that.
+    options["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen([sys.executable, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.1)
