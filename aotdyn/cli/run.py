@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
 
 
 def explain(argv: list[str]) -> int:
-    """`explain`: the same, with a report at the end."""
+    """`explain`: the same, traced anew whatever the cache holds, with a report at the end."""
     return _command("explain", argv)
 
 
@@ -70,6 +70,7 @@ def _command(command: str, argv: list[str]) -> int:
         return 2
     imports.watch()
     try:
+        args.no_cache = args.no_cache or command == "explain"  # what the cache holds isn't traced, nor told again
         options = _configure(args, target[0])
         if not options.disable:
             check_backend(options.backend)

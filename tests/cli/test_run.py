@@ -323,3 +323,20 @@ def test_verbose_and_explain(app):
     done = app.python("-m", "aotdyn", "explain", "app.py", "seven")
     assert done.returncode == 7
     assert "tensor calls captured" in done.stderr
+
+
+def test_explain_tells_of_breaks_whatever_the_cache_holds(project):
+    project.write(
+        "app.py",
+        """
+        import torch
+        def f(x):
+            y = x + 1
+            print("between")
+            return y * 2
+        print(f(torch.ones(2)).tolist())
+        """,
+    )
+    project.run("--backend", "eager", "app.py")
+    told = [project.python("-m", "aotdyn", "explain", "--backend", "eager", "app.py").stderr for _ in range(2)]
+    assert all("print() runs in Python" in each for each in told), told
