@@ -111,13 +111,9 @@ def _function(function: types.FunctionType, extent: Extent) -> Callable[..., Any
 
 def stubbed(function: types.FunctionType, code: types.CodeType, spec: Any, extent: Extent) -> types.FunctionType:
     """A copy of `function` whose body stands behind a dispatcher of `extent`."""
-    from aotdyn.rewrite import originals, points, stubs
-    from aotdyn.runtime import cold
-
-    name = points.dispatcher_name(spec, extent.number)
-    originals.register(name, code)
+    stub, entry = _behind_dispatcher(code, spec, extent, function.__globals__)
     made = types.FunctionType(
-        stubs.stub(code, name), function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        stub, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     made.__kwdefaults__ = function.__kwdefaults__
     made.__qualname__ = function.__qualname__
@@ -125,14 +121,25 @@ def stubbed(function: types.FunctionType, code: types.CodeType, spec: Any, exten
     made.__doc__ = function.__doc__
     made.__annotations__ = function.__annotations__
     made.__dict__.update(function.__dict__)
-    follow(function, made, cold.make_entry(name, spec, extent, function.__globals__, lambda: code))
+    follow(function, made, entry)
     return made
+
+
+def _behind_dispatcher(
+    code: types.CodeType, spec: Any, extent: Extent, globals: dict[str, Any]
+) -> tuple[types.CodeType, Any]:
+    """The stub of `code` under a dispatcher of `extent`, and the entry behind that."""
+    from aotdyn.rewrite import originals, points, stubs
+    from aotdyn.runtime import cold
+
+    name = points.dispatcher_name(spec, extent.number)
+    originals.register(name, code)
+    return stubs.stub(code, name), cold.make_entry(name, spec, extent, globals, lambda: code)
 
 
 def follow(function: types.FunctionType, made: types.FunctionType, entry: Any) -> None:
     """Let `made`, behind `entry`, take over what is set on `function` later: defaults, code."""
-    from aotdyn.rewrite import originals, points, stubs
-    from aotdyn.runtime import cold
+    from aotdyn.rewrite import originals, stubs
     from aotdyn.runtime.origin import Follower
 
     def renew() -> Any:
@@ -141,10 +148,8 @@ def follow(function: types.FunctionType, made: types.FunctionType, entry: Any) -
             made.__code__ = code
             return None
         spec = stubs.spec_of(code, entry.spec.module)
-        name = points.dispatcher_name(spec, entry.extent.number)
-        originals.register(name, code)
-        made.__code__ = stubs.stub(code, name)
-        return cold.make_entry(name, spec, entry.extent, function.__globals__, lambda: code)
+        made.__code__, renewed = _behind_dispatcher(code, spec, entry.extent, function.__globals__)
+        return renewed
 
     Follower(function, made, entry, renew)
 

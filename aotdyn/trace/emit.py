@@ -306,7 +306,6 @@ class Emitter:
             elif (
                 isinstance(v, Object)
                 and issubclass(v.cls, BaseException)
-                and name.startswith("__")
                 and name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")
             ):
                 if name != "__traceback__":
