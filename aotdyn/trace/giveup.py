@@ -9,6 +9,7 @@ operation, which then runs the callee whole.
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,10 +32,14 @@ def last_frame(t: Any, innermost: Frame) -> Frame:
     hook, of every stub (Python's call of one is compiled by itself, once for
     all of its callers) and of every constructor. Frames that captured nothing
     and were on the way to one, or were handed no tensor (a helper that reads
-    files), aren't resumed either.
+    files), aren't resumed either; nor are those of the standard library below
+    the last of the program's: what they keep (`copy.deepcopy` the addresses of
+    objects) is of no use to a continuation.
     """
     chain = chain_of(innermost)
     last = next((i for i, inner in enumerate(chain[1:]) if not _resumes(inner)), len(chain) - 1)
+    while last and _of_the_library(chain[last]):
+        last -= 1
     if not t.hooked:
         return chain[last]
     whole = next((i for i, inner in enumerate(chain[1 : last + 1]) if inner.stub or constructs(inner.code)), None)
@@ -92,6 +97,12 @@ def is_tensor_operation(frame: Frame) -> bool:
 
 def _resumes(frame: Frame) -> bool:
     return frame.by_call and not frame.code.co_flags & _GENERATOR
+
+
+def _of_the_library(frame: Frame) -> bool:
+    """Whether a frame runs code of Python's standard library."""
+    name = frame.globals.obj.get("__name__")
+    return isinstance(name, str) and name != "__main__" and name.partition(".")[0] in sys.stdlib_module_names
 
 
 def _handed_tensors(frame: Frame) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 
 import torch
@@ -11,6 +12,11 @@ from aotdyn.report import events
 from aotdyn.runtime import cold
 
 X = torch.arange(4.0)
+
+
+def copies(x, items):
+    """Breaks within the standard library, on what it keeps by the addresses of objects."""
+    return (x + 1).sum(), copy.deepcopy(items)
 
 
 def graphs() -> int:
@@ -139,3 +145,16 @@ def test_a_warm_process_reaches_them_too():
     compiled(X, [3, 1, 2])
     assert graphs() >= before + 4
     assert events.snapshot()["traced"] == traced
+
+
+def test_a_break_in_the_library_is_its_callers():
+    compiled = aotdyn.compile(copies, backend="eager")
+    for number in range(4):
+        before, traced = graphs(), events.snapshot()["traced"]
+        items = {"a": [number, {"b": 1}]}  # another object at each call, and other contents
+        total, copied = compiled(X, items)
+        assert (total, copied) == (10.0, items)
+        assert copied["a"][1] is not items["a"][1]
+        assert graphs() > before
+        # Its call, and what goes on behind it: nothing of the library's is compiled.
+        assert events.snapshot()["traced"] - traced == (2 if number == 0 else 0)
