@@ -127,10 +127,14 @@ class Assembler:
 
     def none(self) -> int:
         """Index of None among the constants."""
-        for index, value in enumerate(self.consts):
-            if value is None:
+        return self.const(None)
+
+    def const(self, value: object) -> int:
+        """Index of None or an int among the constants, appended if it isn't there."""
+        for index, known in enumerate(self.consts):
+            if type(known) is type(value) and known == value:
                 return index
-        self.consts.append(None)
+        self.consts.append(value)
         return len(self.consts) - 1
 
     def need(self, depth: int) -> None:

@@ -16,7 +16,6 @@ original's.
 
 from __future__ import annotations
 
-import hashlib
 import marshal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,20 +24,12 @@ from types import CodeType
 import msgspec
 
 from aotdyn.rewrite import dialect, names, originals, protocol, tables
-from aotdyn.rewrite.assembler import Assembler, Chunk, Handler, Label
+from aotdyn.rewrite.assembler import Assembler, Chunk
 from aotdyn.rewrite.dialect import Instruction, version
+from aotdyn.rewrite.operation import Operation, dispatcher_name, hashed
 from aotdyn.rewrite.stubs import VARARGS, VARKEYWORDS, cell_indices
 from aotdyn.rewrite.tables import Position
 from aotdyn.runtime.variant import FrameSpec, ResumePoint
-
-
-def dispatcher_name(spec: FrameSpec, extent: str = "") -> str:
-    """Name in builtins of the dispatcher of `spec`: of a function's start, or of what follows a break."""
-    if not spec.offset:
-        return names.dispatcher_name(spec.qualname, spec.digest, extent, spec.module)
-    start = names.dispatcher_name(spec.qualname, spec.digest, "", spec.module)
-    name = f"{start}_{spec.offset}_{_hash(spec.params, spec.stack)[:8]}"
-    return f"{name}@{extent}" if extent else name
 
 
 def resume_point(
@@ -77,7 +68,7 @@ def resume_point(
         ways = dialect.exits(last, dialect.slots(stack))
     after = _bound_after(code, last, live)
     name = (
-        f"{names.RESUME}{names.identifier(qualname)}_{_hash(module, digest, frame.offset, frame.params, stack, inner)}"
+        f"{names.RESUME}{names.identifier(qualname)}_{hashed(module, digest, frame.offset, frame.params, stack, inner)}"
     )
     exits = tuple(spec(way.offset, after, way.slots) for way in ways)
     point = ResumePoint(name, frame, last.end, inner, exits, origin=marshal.dumps(code))
@@ -170,30 +161,31 @@ class _Continuation:
     """Builds one continuation function."""
 
     def __init__(self, code: CodeType, point: ResumePoint, extent: str) -> None:
-        self.code, self.point, self.extent = code, point, extent
+        self.code, self.point = code, point
+        self.asks = {dispatcher_name(spec): dispatcher_name(spec, extent) for spec in point.exits}
         self.slots = dialect.slots(point.frame.stack)
-        self.group = dialect.operation(dialect.instructions(code.co_code), point.frame.offset)
         self.arguments = len(point.frame.params) + point.frame.stack.count("v") + 2 * point.inner
         # One more local to drop NULLs into: see protocol.Asking.
         self.layout = _layout(code, max(self.arguments, code.co_nlocals) + 1)
-        self.positions = [Position(*position) for position in code.co_positions()]
-        self.asm = Assembler(code, self._position(self.group[-1]))
+        self.asm = Assembler(code, Position(code.co_firstlineno))
         # A continuation is no stub: see originals.dispatcher_of.
         self.asm.names += [names.PENDING, names.FIX]
         self.asm.need(self.arguments + len(self.slots) + 8)
         units = len(code.co_code) // 2
         first = code.co_firstlineno
         self.body = Chunk(self.layout.body, 0, units, code.co_linetable, first, tables.last_line(code))
+        self.operation = Operation(self.asm, code, point, self.body, self.layout.moved)
+        self.asm.position = self.operation.position
 
     def build(self) -> CodeType:
         """The code."""
         code, asm, layout = self.code, self.asm, self.layout
         self._fill()
-        jumped = self._operate()
-        for spec, label in zip(self.point.exits, jumped, strict=True):
-            if label is not None:
-                asm.put(label)
-            self._exit(spec)
+        with asm.under(self.operation.handler):
+            asm.op("RESUME", 0)
+        jumped = self.operation.run()
+        cells: list[protocol.Load] = [("LOAD_CLOSURE", index) for index in layout.cells]
+        self.operation.follow(jumped, names.PENDING, len(layout.varnames) - 1, cells, self.asks, "JUMP_FORWARD")
         if not jumped:
             asm.op("NOP")  # the last unit before a chunk lends its line: it mustn't be the operation's
         asm.put(self.body)
@@ -214,18 +206,6 @@ class _Continuation:
             co_flags=code.co_flags & ~(VARARGS | VARKEYWORDS),
             co_stacksize=asm.depth,
         )
-
-    def _position(self, ins: Instruction) -> Position:
-        position = self.positions[ins.offset // 2]
-        return Position(self.code.co_firstlineno) if position.line is None else position
-
-    def _users_handler(self) -> Handler | None:
-        """The handler that the operation is under in the body."""
-        unit = self.group[-1].offset // 2
-        for start, end, to, depth, lasti in tables.regions(self.code):
-            if start <= unit < end:
-                return Handler(self.body.label(2 * to), depth, lasti)
-        return None
 
     def _fill(self) -> None:
         """Stack and variables from the arguments, before RESUME: no tracer sees the frame half filled."""
@@ -257,51 +237,3 @@ class _Continuation:
         for free, place in self.layout.fill:
             # Frames find out by MAKE_CELL whether a place holds a cell (PyFrame_FastToLocals).
             asm.ops(("MAKE_CELL", place), ("LOAD_CLOSURE", free), ("STORE_FAST", place))
-
-    def _operate(self) -> list[Label | None]:
-        """The operation; gives for each exit the label it jumps to, None where it falls through."""
-        asm, last = self.asm, self.group[-1]
-        users = self._users_handler()
-        with asm.under(users):
-            asm.op("RESUME", 0)
-        if self.point.inner:
-            self._call_inner(users)
-            return [None]
-        jump = Label()
-        with asm.under(users):
-            for ins in self.group:
-                asm.position = self._position(ins)
-                if ins.op in version.CONDITIONAL:
-                    asm.op(version.forward(ins.op), jump)
-                elif ins.op not in version.UNCONDITIONAL:
-                    arg = self.layout.moved[ins.arg] if ins.op in version.DEREF else ins.arg
-                    asm.ops(*version.static_form(ins.op, arg))
-        return [None, jump] if last.op in version.CONDITIONAL else [None] * len(self.point.exits)
-
-    def _call_inner(self, users: Handler | None) -> None:
-        """Call the trampoline with the inner frame's state; its own frames don't show in a traceback."""
-        asm = self.asm
-        failed, done = Label(), Label()
-        with asm.under(Handler(failed, len(self.slots))):
-            asm.ops(*version.call(2))
-        asm.op("JUMP_FORWARD", done)
-        asm.put(failed)
-        asm.op("PUSH_EXC_INFO")
-        protocol.fix_callee(asm)
-        asm.ops(("SWAP", 2), ("POP_EXCEPT", 0))
-        with asm.under(users):
-            asm.op("RERAISE", 0)
-        asm.put(done)
-
-    def _exit(self, spec: FrameSpec) -> None:
-        asm, code = self.asm, self.code
-        slots = dialect.slots(spec.stack)
-        values: list[protocol.Load] = [("LOAD_FAST", code.co_varnames.index(name)) for name in spec.params]
-        cells: list[protocol.Load] = [("LOAD_CLOSURE", index) for index in self.layout.cells]
-        asking = protocol.Asking(asm, slots, names.PENDING, scratch=len(self.layout.varnames) - 1)
-        asking.ask(dispatcher_name(spec, self.extent), values, cells)
-        asm.op("JUMP_FORWARD", self.body.label(spec.offset))
-
-
-def _hash(*what: object) -> str:
-    return hashlib.sha256(repr(what).encode()).hexdigest()[:20]

@@ -21,11 +21,12 @@ class Asking:
     """Asks dispatchers in the code that `asm` makes, over a stack of `slots`.
 
     `hand_over` names the builtin called with state and continuation where the
-    dispatcher breaks. `scratch` is a local to drop NULLs into, needed where
-    `slots` has any.
+    dispatcher breaks; or it is a place further on, jumped to with continuation
+    and state (on top) alone on the stack. `scratch` is a local to drop NULLs
+    into, needed where `slots` has any.
     """
 
-    def __init__(self, asm: Assembler, slots: str, hand_over: str, scratch: int = -1) -> None:
+    def __init__(self, asm: Assembler, slots: str, hand_over: str | Label, scratch: int = -1) -> None:
         self.asm, self.slots, self.hand_over, self.scratch = asm, slots, hand_over, scratch
 
     def ask(self, dispatcher: str, values: Sequence[Load], cells: Sequence[Load]) -> None:
@@ -53,27 +54,33 @@ class Asking:
         asm.op("RETURN_VALUE")
 
         asm.put(over)  # continuation, state
-        with asm.under(Handler(failed, depth)):
-            # The state has them now: a local that the user deletes in what follows must not live on here.
-            asm.ops(*(("DELETE_FAST", index) for op, index in values if op == "LOAD_FAST"))
-            asm.ops(version.global_function(asm.name(self.hand_over)))
-            # Moved, not copied: nothing here holds the state while it is worked on.
-            asm.ops(("SWAP", 4), ("SWAP", 2), ("SWAP", 4), ("SWAP", 3), ("SWAP", 2))
-            asm.ops(*version.call(2))
-        self._leave()
-        asm.op("RETURN_VALUE")
+        if isinstance(self.hand_over, Label):
+            self._leave(2)
+            asm.op("JUMP_FORWARD", self.hand_over)
+        else:
+            with asm.under(Handler(failed, depth)):
+                # The state has them now: a local that the user deletes in what follows must not live on here.
+                asm.ops(*(("DELETE_FAST", index) for op, index in values if op == "LOAD_FAST"))
+                call_with_state(asm, self.hand_over)
+            self._leave()
+            asm.op("RETURN_VALUE")
 
-        asm.put(failed)  # exception
-        asm.op("PUSH_EXC_INFO")
-        fix_traceback(asm)
-        asm.ops(("SWAP", 2), ("POP_EXCEPT", 0))
-        self._leave()
-        asm.op("RERAISE", 0)  # reads __traceback__ again, and doesn't log this frame twice
+        asm.put(failed)
+        self.fail()
 
         asm.put(missing)  # NameError
         asm.ops(("PUSH_EXC_INFO", 0), ("SWAP", 2), ("POP_EXCEPT", 0))
         asm.put(none)
         asm.op("POP_TOP")
+
+    def fail(self) -> None:
+        """Leave the frame with the exception on top of the stack, our own frames dropped from its traceback."""
+        asm = self.asm
+        asm.op("PUSH_EXC_INFO")
+        fix_traceback(asm)
+        asm.ops(("SWAP", 2), ("POP_EXCEPT", 0))
+        self._leave()
+        asm.op("RERAISE", 0)  # reads __traceback__ again, and doesn't log this frame twice
 
     def _stack_values(self, above: int) -> int:
         """Push copies of the values of the stack, which lies under NULL, function and `above` arguments."""
@@ -96,15 +103,25 @@ class Asking:
             count += 1
         return count
 
-    def _leave(self) -> None:
-        """Clear the stack under the one value on its top."""
+    def _leave(self, kept: int = 1) -> None:
+        """Clear the stack under the one value on its top, or under two."""
         for slot in reversed(self.slots):
-            self.asm.op("SWAP", 2)
+            self.asm.op("SWAP", kept + 1)
             if slot == "n":
                 # No instruction pops NULL but this one, which leaves the variable unbound.
                 self.asm.op("STORE_FAST", self.scratch)
             else:
                 self.asm.op("POP_TOP" if slot == "v" else "POP_EXCEPT")
+        if kept == 2 and len(self.slots) % 2:
+            self.asm.op("SWAP", 2)
+
+
+def call_with_state(asm: Assembler, function: str) -> None:
+    """Call a builtin with state and continuation, which lie on the stack as continuation, state."""
+    asm.ops(version.global_function(asm.name(function)))
+    # Moved, not copied: nothing here holds the state while it is worked on.
+    asm.ops(("SWAP", 4), ("SWAP", 2), ("SWAP", 4), ("SWAP", 3), ("SWAP", 2))
+    asm.ops(*version.call(2))
 
 
 def fix_traceback(asm: Assembler) -> None:

@@ -89,7 +89,7 @@ def stub(code: CodeType, dispatcher: str) -> CodeType:
     # Where originals.dispatcher_of looks for it: the dispatcher, then fix.
     asm.names += [dispatcher, names.FIX, names.ENTER]
     asm.put(Chunk(code.co_code, 0, header, head, code.co_firstlineno, line))
-    Asking(asm, "", names.ENTER).ask(dispatcher, *_arguments(code))
+    Asking(asm, "", names.ENTER).ask(dispatcher, *arguments(code))
     units = len(code.co_code) // 2
     asm.put(Chunk(code.co_code, header, units, body, line, line))
     data, locations, regions = asm.finish()
@@ -102,7 +102,7 @@ def stub(code: CodeType, dispatcher: str) -> CodeType:
     )
 
 
-def _arguments(code: CodeType) -> tuple[list[Load], list[Load]]:
+def arguments(code: CodeType) -> tuple[list[Load], list[Load]]:
     """Loads of the arguments' values and of the cells, at the start of `code`."""
     values: list[Load] = []
     for i, name in enumerate(parameters(code)):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
-from aotdyn.rewrite import dialect, digest, names, originals, points, protocol, stubs, tables
+from aotdyn.rewrite import blocks, dialect, digest, names, originals, points, protocol, stubs, tables
 from aotdyn.rewrite.assembler import Assembler, Chunk, Label
 from aotdyn.rewrite.tables import Position
 from aotdyn.runtime.variant import ResumePoint
@@ -23,6 +23,8 @@ class Pending(tuple):
 
 class Continuation:
     """A point's function; called with a whole state tuple."""
+
+    block = -1
 
     def __init__(self, point: ResumePoint, namespace: dict[str, Any], code: CodeType | None = None) -> None:
         self.point, self.namespace = point, namespace
@@ -103,6 +105,14 @@ class Stepper:
         for target in self.handlers:
             vars(builtins)[self._handler_name(target)] = lambda *values, t=target: self._handle(t, values)
 
+    def into_blocks(self, every: int = 1) -> None:
+        """From now on every n-th of the points met so far is a block of the function's own code."""
+        chosen = [k for k in self.points.values() if k and blocks.possible(self.plain.__code__, k.point)][::every]
+        for number, k in enumerate(chosen):
+            k.block = number
+        code = WatchedStub(self, [blocks.Block(k.point) for k in chosen]).build()
+        self.function.__code__ = code
+
     def run(self, limit: int) -> FunctionType:
         """The function, to be called once: its next call breaks `limit` times."""
         self.limit, self.steps = limit, 0
@@ -147,6 +157,29 @@ class Stepper:
                 spec.offset, spec.params, spec.stack, values
             )
         return Continuation(point, self.plain.__globals__)
+
+
+class WatchedStub(blocks.Stub):
+    """A stub with blocks whose handlers first ask a dispatcher."""
+
+    def __init__(self, stepper: Stepper, chosen: list[blocks.Block]) -> None:
+        super().__init__(stepper.plain.__code__, stepper.name, chosen)
+        self.stepper = stepper
+        self.places: dict[int, Label] = {}
+
+    def more(self) -> None:
+        for target, slots in self.stepper.handlers.items():
+            if "n" in slots and self.scratch < 0:
+                continue
+            self.places[target] = label = Label()
+            self.asm.put(label)
+            asking = protocol.Asking(self.asm, slots, self.switch, self.scratch)
+            asking.ask(self.stepper._handler_name(target), [], self.cells)
+            self.asm.op("JUMP_BACKWARD", self.body.label(target))
+
+    def redirected(self, regions: list[tables.Region]) -> list[tables.Region]:
+        to = {self.body.label(target).unit: label.unit for target, label in self.places.items()}
+        return [r._replace(target=to.get(r.target, r.target)) for r in regions]
 
 
 def handler_slots(code: CodeType) -> dict[int, str]:

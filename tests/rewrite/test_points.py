@@ -7,14 +7,15 @@ import copy
 import dis
 import gc
 import marshal
+import sys
 import weakref
 from types import FunctionType
 
 import pytest
 
-from aotdyn.rewrite import dialect, digest, names, originals, points, stubs
+from aotdyn.rewrite import blocks, dialect, digest, names, originals, points, stubs
 from tests.rewrite.fake_runtime import Continuation, Stepper, enter, installed, outcome
-from tests.rewrite.samples import CASES
+from tests.rewrite.samples import CASES, Manager
 
 IDS = [f"{function.__name__}-{i}" for i, (function, _, _) in enumerate(CASES)]
 
@@ -29,14 +30,23 @@ def observed(function, call, args, keywords):
     return repr(result), repr(getattr(args[0], "__dict__", args[0]))
 
 
+FORMS = {"function": 0, "block": 1, "mixed": 2}
+"""In which form continuations run: as functions, in the function's own code, or by turns; how often a block comes."""
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("function", "args", "keywords"), CASES, ids=IDS)
-def test_break_at_every_instruction(function, args, keywords):
+def test_break_at_every_instruction(function, args, keywords, form):
     with installed():
         plain = observed(function, function, args, keywords)
         stepper = Stepper(function)
         assert observed(function, stepper.run(10**9), args, keywords) == plain
         steps = stepper.steps
         assert steps > 2
+        if FORMS[form]:
+            stepper.into_blocks(FORMS[form])
+            assert observed(function, stepper.run(10**9), args, keywords) == plain
+            assert stepper.steps == steps
         for limit in range(min(steps, 400)):
             assert observed(function, stepper.run(limit), args, keywords) == plain, f"native from step {limit} on"
 
@@ -57,7 +67,8 @@ def test_samples_reach_what_matters():
     assert known - seen <= rare
 
 
-def test_ten_thousand_breaks_dont_recurse():
+@pytest.mark.parametrize("form", FORMS)
+def test_ten_thousand_breaks_dont_recurse(form):
     def loop(n):
         total = 0
         for i in range(n):
@@ -66,8 +77,39 @@ def test_ten_thousand_breaks_dont_recurse():
 
     with installed():
         stepper = Stepper(loop)
+        if FORMS[form]:
+            assert stepper.run(10**9)(10) == loop(10)
+            stepper.into_blocks(FORMS[form])
         assert stepper.run(10**9)(10_000) == loop(10_000)
         assert stepper.steps > 40_000
+
+
+def test_blocks_keep_the_frame():
+    seen = []
+
+    def frames(n):
+        for _ in range(n):
+            try:
+                seen.append(sys._getframe())
+                seen.append(sys._getframe(1))
+                {}[n]
+            except KeyError:
+                with Manager(log=seen):
+                    seen.append(sys._getframe())
+        return seen
+
+    with installed():
+        stepper = Stepper(frames)
+        stepper.run(10**9)(3)
+        stepper.into_blocks()
+        setattr(builtins, names.ENTER, "not callable")
+        seen.clear()
+        stepper.run(10**9)(3)
+    assert stepper.steps > 100
+    assert {id(frame) for frame in seen[::5]} == {id(frame) for frame in seen[3::5]} == {id(seen[0])}
+    assert seen[0].f_code is stepper.function.__code__
+    here = sys._getframe()
+    assert all(frame is here for frame in seen[1::5])
 
 
 def many_variables(cells: bool) -> FunctionType:
@@ -95,14 +137,17 @@ def many_variables(cells: bool) -> FunctionType:
     return namespace["make"](5)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("cells", [False, True])
-def test_wide_arguments(cells):
+def test_wide_arguments(cells, form):
     function = many_variables(cells)
     assert function.__code__.co_nlocals > 250
     with installed():
         plain = observed(function, function, (0,), {})
         stepper = Stepper(function)
         assert observed(function, stepper.run(10**9), (0,), {}) == plain
+        if FORMS[form]:
+            stepper.into_blocks(FORMS[form])
         for limit in range(0, stepper.steps, 7):
             assert observed(function, stepper.run(limit), (0,), {}) == plain
 
@@ -139,8 +184,9 @@ def point_of(function, op, nth, bound, stack, inner=False):
     return points.resume_point(code, __name__, code.co_qualname, digest.digest(code), offset, bound, stack, inner)
 
 
+@pytest.mark.parametrize("form", ["function", "block"])
 @pytest.mark.parametrize("x", [0, 3])
-def test_inner_frame_under_its_callers_handlers(x):
+def test_inner_frame_under_its_callers_handlers(x, form):
     inside = point_of(callee, "BINARY_OP", 1, ("x", "y"), "vv")
     with installed():
         inner = Continuation(inside, globals())
@@ -158,6 +204,9 @@ def test_inner_frame_under_its_callers_handlers(x):
 
             setattr(builtins, name, broken)
             stub = FunctionType(stubs.stub(caller.__code__, name), globals())
+            if form == "block":
+                k.block = 0
+                stub.__code__ = blocks.stub(caller.__code__, name, [blocks.Block(point)])
             plain, resumed = (outcome(lambda f=f: f(x, [])) for f in (caller, stub))
             assert resumed == plain
 

@@ -1,0 +1,164 @@
+"""The broken operation, run natively by what resumes: a copy of its instructions and the questions behind it.
+
+Continuation functions and blocks put it in front of their jumps into the
+body. It stands under the handlers and at the lines that it has there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from types import CodeType
+
+from aotdyn.rewrite import dialect, names, protocol, tables
+from aotdyn.rewrite.assembler import Assembler, Chunk, Handler, Label
+from aotdyn.rewrite.dialect import Instruction, version
+from aotdyn.rewrite.tables import Position
+from aotdyn.runtime.variant import FrameSpec, ResumePoint
+
+
+def dispatcher_name(spec: FrameSpec, extent: str = "") -> str:
+    """Name in builtins of the dispatcher of `spec`: of a function's start, or of what follows a break."""
+    if not spec.offset:
+        return names.dispatcher_name(spec.qualname, spec.digest, extent, spec.module)
+    start = names.dispatcher_name(spec.qualname, spec.digest, "", spec.module)
+    name = f"{start}_{spec.offset}_{hashed(spec.params, spec.stack)[:8]}"
+    return f"{name}@{extent}" if extent else name
+
+
+def hashed(*what: object) -> str:
+    """A digest of plain values, the same in every process."""
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:20]
+
+
+class Operation:
+    """The operation of a resume point, in the code that `asm` makes around `body`.
+
+    Args:
+        code: the original.
+        body: the chunk of the original that holds all of its instructions behind the header.
+        moved: from a cell's index in the original to that in `body`, where it has another.
+        within: names of builtins that are called before and behind the operation, whatever becomes of it.
+    """
+
+    def __init__(
+        self,
+        asm: Assembler,
+        code: CodeType,
+        point: ResumePoint,
+        body: Chunk,
+        moved: Mapping[int, int],
+        within: tuple[str, str] | None = None,
+    ) -> None:
+        self.asm, self.code, self.point, self.body, self.moved = asm, code, point, body, moved
+        self.within = None if point.inner else within
+        self.slots = dialect.slots(point.frame.stack)
+        self.group = dialect.operation(dialect.instructions(code.co_code), point.frame.offset)
+        self.handler = self._handler()
+        self._positions = [Position(*position) for position in code.co_positions()]
+
+    @property
+    def position(self) -> Position:
+        """Where the operation stands in the source."""
+        return self._position(self.group[-1])
+
+    def _position(self, ins: Instruction) -> Position:
+        position = self._positions[ins.offset // 2]
+        return Position(self.code.co_firstlineno) if position.line is None else position
+
+    def _handler(self) -> Handler | None:
+        """The handler that the operation is under in the body."""
+        unit = self.group[-1].offset // 2
+        for start, end, to, depth, lasti in tables.regions(self.code):
+            if start <= unit < end:
+                return Handler(self.body.label(2 * to), depth, lasti)
+        return None
+
+    def run(self) -> list[Label | None]:
+        """The operation; gives for each exit the label it jumps to, None where it falls through.
+
+        The stack before holds the point's slots; with `inner`, NULL, the
+        trampoline and its two arguments above them.
+        """
+        if self.point.inner:
+            self._call_inner()
+            return [None]
+        if self.within is None:
+            return self._copied(self.handler)
+        asm, failed, done = self.asm, Label(), Label()
+        with asm.under(self.handler):
+            self._call(self.within[0])
+        jumped = self._copied(Handler(failed, self.handler.depth if self.handler else 0))
+        if None in jumped:
+            asm.op("JUMP_FORWARD", done)
+        asm.put(failed)
+        asm.op("PUSH_EXC_INFO")
+        self._call(self.within[1])
+        self._raise_again()
+        asm.put(done)
+        return jumped
+
+    def _copied(self, handler: Handler | None) -> list[Label | None]:
+        asm, last, jump = self.asm, self.group[-1], Label()
+        with asm.under(handler):
+            for ins in self.group:
+                asm.position = self._position(ins)
+                if ins.op in version.CONDITIONAL:
+                    asm.op(version.forward(ins.op), jump)
+                elif ins.op not in version.UNCONDITIONAL:
+                    arg = self.moved.get(ins.arg, ins.arg) if ins.op in version.DEREF else ins.arg
+                    asm.ops(*version.static_form(ins.op, arg))
+        return [None, jump] if last.op in version.CONDITIONAL else [None] * len(self.point.exits)
+
+    def _call(self, builtin: str) -> None:
+        asm = self.asm
+        asm.ops(version.global_function(asm.name(builtin)), *version.call(0), ("POP_TOP", 0))
+
+    def _raise_again(self) -> None:
+        """Raise the exception whose state has been pushed, under the operation's own handler."""
+        asm = self.asm
+        asm.ops(("SWAP", 2), ("POP_EXCEPT", 0))
+        with asm.under(self.handler):
+            asm.op("RERAISE", 0)
+
+    def _call_inner(self) -> None:
+        """Call the trampoline with the inner frame's state; its own frames don't show in a traceback."""
+        asm = self.asm
+        failed, done = Label(), Label()
+        with asm.under(Handler(failed, len(self.slots))):
+            asm.ops(*version.call(2))
+        asm.op("JUMP_FORWARD", done)
+        asm.put(failed)
+        asm.op("PUSH_EXC_INFO")
+        protocol.fix_callee(asm)
+        self._raise_again()
+        asm.put(done)
+
+    def follow(
+        self,
+        jumped: Sequence[Label | None],
+        hand_over: str | Label,
+        scratch: int,
+        cells: Sequence[protocol.Load],
+        asks: Mapping[str, str],
+        jump: str,
+    ) -> None:
+        """Behind each exit the question to the dispatcher of what follows, and a `jump` into the body.
+
+        Args:
+            jumped: what `run` gave.
+            hand_over, scratch: as for `protocol.Asking`.
+            cells: loads of the frame's cells.
+            asks: the names of dispatchers that have others than `dispatcher_name` gives.
+            jump: the instruction that leads to the body.
+        """
+        asm, code = self.asm, self.code
+        for spec, label in zip(self.point.exits, jumped, strict=True):
+            if label is not None:
+                asm.put(label)
+            if self.within is not None:
+                self._call(self.within[1])
+            values: list[protocol.Load] = [("LOAD_FAST", code.co_varnames.index(name)) for name in spec.params]
+            name = dispatcher_name(spec)
+            protocol.Asking(asm, dialect.slots(spec.stack), hand_over, scratch).ask(asks.get(name, name), values, cells)
+            asm.op(jump, self.body.label(spec.offset))
