@@ -81,7 +81,11 @@ def tensor(scope: GuardScope, source: Source, expected: Any) -> ast.expr | None:
 
 def function(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
     code = ast.Attribute(scope.value(source), "__code__", ast.Load())
-    return _compare(code, ast.Is(), scope.pool("live_code", scope.index(source)))
+    same = _compare(code, ast.Is(), scope.pool("live_code", scope.index(source)))
+    if expected[3] is None:
+        return same
+    globals = ast.Attribute(scope.value(source), "__globals__", ast.Load())
+    return ast.BoolOp(ast.And(), [same, _compare(globals, ast.Is(), scope.pool("globals", expected[3]))])
 
 
 def length(scope: GuardScope, source: Source, expected: Any) -> ast.expr:

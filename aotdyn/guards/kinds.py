@@ -9,11 +9,12 @@ the data (it compares by identity what was found by name), never weaker.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from aotdyn.guards import constants, fast, globalstate, shapes, tensors
+from aotdyn.guards import constants, fast, globalstate, naming, shapes, tensors
 from aotdyn.guards.pure import enabled
 from aotdyn.guards.reads import lacks_attribute
 from aotdyn.guards.sources import Env
@@ -54,8 +55,26 @@ def _check_const(obj: Any, expected: Any, env: Env) -> bool:
     return constants.same(obj, constants.decode(expected))
 
 
+def function_data(function: types.FunctionType, own: dict[str, Any]) -> list[Any]:
+    """What a FUNCTION guard expects: module, qualified name, digest of the original code, and whose globals it reads.
+
+    The last is a module's name, "" for `own` (those of the guarded frame), or
+    None where they are of no loaded module: what is read of them is reached
+    through the function then.
+    """
+    where = "" if function.__globals__ is own else naming.module_name(function.__globals__)
+    return [function.__module__ or "", function.__qualname__, code_digest(function), where]
+
+
 def _check_function(obj: Any, expected: Any, env: Env) -> bool:
-    return isinstance(obj, types.FunctionType) and code_digest(obj) == expected[2]
+    if not isinstance(obj, types.FunctionType) or code_digest(obj) != expected[2]:
+        return False
+    where = expected[3]
+    return where is None or obj.__globals__ is (env.globals if where == "" else _namespace(where))
+
+
+def _namespace(module: str) -> dict[str, Any] | None:
+    return getattr(sys.modules.get(module), "__dict__", None)
 
 
 def object_data(obj: Any, path: tuple[str, str]) -> list[str]:
@@ -68,8 +87,6 @@ def object_data(obj: Any, path: tuple[str, str]) -> list[str]:
 
 
 def _check_object(obj: Any, expected: Any, env: Env) -> bool:
-    from aotdyn.guards import naming
-
     if object_data(obj, expected[:2]) != list(expected):
         return False
     found = naming.find(expected[0], expected[1], load=False)
@@ -174,7 +191,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "FUNCTION",
-            "A Python function by its code: [module, qualname, digest of the original code].",
+            "A Python function by its code and its namespace, expected as function_data says.",
             _check_function,
             fast.function,
             lambda text, expected, obj, env: f"`{text}` was {_path(expected)}, is other code: {_show(obj)}",

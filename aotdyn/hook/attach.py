@@ -87,29 +87,17 @@ def passive(*_: Any) -> None:
     """A dispatcher that leaves the call to Python."""
 
 
-def module_of(name: str) -> str:
-    """The name in `sys.modules` behind a stub's module: `__main__` is keyed by its file, as `__main__@<file>`."""
-    return name.partition("@")[0]
-
-
 def _first(*args: Any) -> Any:
     """The first dispatcher of every stub: whose, the frame that asks shows."""
     if "torch" not in sys.modules:
         return None
     from aotdyn.rewrite.originals import dispatcher_of
-
-    code = sys._getframe(1).f_code
-    name = dispatcher_of(code)
-    if name is None or name not in _attached:
-        return None
-    if getattr(builtins, name, None) is _first:
-        _install(_attached[name], stub_of(name, code))
-    return getattr(builtins, name)(*args)
-
-
-def _install(module: str, stub: Stub) -> None:
-    """Put the runtime's dispatcher in the place of ours."""
     from aotdyn.runtime import dispatch
 
-    spec = FrameSpec(module, stub.qualname, stub.digest, 0, stub.params, "", stub.cells)
-    dispatch.install_stub(stub.dispatcher, spec, lambda: vars(sys.modules[module_of(module)]))
+    frame = sys._getframe(1)
+    name = dispatcher_of(frame.f_code)
+    if name is None or name not in _attached:
+        return None
+    stub = stub_of(name, frame.f_code)
+    spec = FrameSpec(_attached[name], stub.qualname, stub.digest, 0, stub.params, "", stub.cells)
+    return dispatch.install_stub(name, spec, frame.f_globals, args)

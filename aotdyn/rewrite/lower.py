@@ -6,7 +6,9 @@ by the recipes of `Lowered.pool`), so nothing that the user's module shadows
 can change it. `v<i>` is the object at source i, `r<i>` register i of the
 epilogue. Where a guard fails, or a read of the walk raises, the call goes to
 `knext`, outside of the `try`, so that what runs there has no exception around
-it. Every node carries the user's first line.
+it. Where the frame's own globals are read, `kframe` shows whether the caller
+has them; one that hasn't goes to `kstranger`. Every node carries the user's
+first line.
 """
 
 from __future__ import annotations
@@ -59,13 +61,22 @@ def lower(variant: Variant, name: str, filename: str, firstline: int) -> Lowered
     # TorchDynamo inlines this function, and folds this call: it then goes on with the body that stands behind the stub.
     dynamo = ast.Call(load(names.DYNAMO), [], [])
     aside = ast.If(dynamo, [ast.Return(ast.Constant(None))], [])
-    body: list[ast.stmt] = [aside, ast.While(ast.Constant(True), [guarded, *tail], []), miss]
+    body: list[ast.stmt] = [aside, *_at_home(walk), ast.While(ast.Constant(True), [guarded, *tail], []), miss]
     tree = ast.FunctionDef(name, positional(walk.args), body, [], None, None)
     line = max(firstline, 1)
     for node in ast.walk(tree):
         node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
         node.col_offset = node.end_col_offset = 0  # type: ignore[attr-defined]
     return Lowered(tree, walk.recipes, filename, walk.sources)
+
+
+def _at_home(walk: Walk) -> list[ast.stmt]:
+    """The check that the frame which asks has the globals that this function was bound for, if it reads them."""
+    if Recipe("globals", ("",)) not in walk.recipes:
+        return []
+    found = ast.Attribute(ast.Call(load("kframe"), [ast.Constant(1)], []), "f_globals", ast.Load())
+    stranger = ast.Return(ast.Call(load("kstranger"), [load(arg) for arg in walk.args], []))
+    return [ast.If(ast.Compare(found, [ast.IsNot()], [walk.pool("globals", "")]), [stranger], [])]
 
 
 def compile_lowered(lowered: Lowered) -> types.CodeType:

@@ -72,6 +72,8 @@ def bind(
 ) -> Bound:
     """The function of a variant whose guards hold for `args`; where they fail, it gives way to `next`.
 
+    It takes it that whoever calls it acts for a frame with `globals` (`kframe` says so).
+
     Args:
         args: a call's arguments, as the dispatcher was given them.
         globals: globals of the entry's frame.
@@ -87,6 +89,8 @@ def bind(
     code, recipes = (marshal.loads(variant.code), variant.pool) if variant.code else host.lowering(variant)
     filler = _Filler(variant, env, host)
     pool: dict[str, Any] = {"__builtins__": GENERATED_BUILTINS, "__name__": variant.spec.module, "knext": next}
+    frame = types.SimpleNamespace(f_globals=globals)
+    pool["kframe"] = lambda depth: frame
     for i, recipe in enumerate(recipes):
         pool[f"k{i}"] = filler.fill(recipe)
     return Bound(types.FunctionType(code, pool), filler.calls)

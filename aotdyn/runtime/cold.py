@@ -39,6 +39,8 @@ _lock = threading.RLock()
 def _options(extent: Extent) -> config.Options:
     """The options as an extent has them: `dynamic` of a `compile()` says more than the process's."""
     chosen = config.current()
+    if extent.number and chosen.trace_numpy == "compile":
+        chosen = msgspec.structs.replace(chosen, trace_numpy="always")
     if extent.dynamic is None:
         return chosen
     changed = {"assume_static_by_default": not extent.dynamic, "automatic_dynamic_shapes": extent.dynamic}
@@ -192,7 +194,7 @@ def continuation(entry: Entry, point: ResumePoint, globals: dict[str, Any]) -> C
         for spec in point.exits:
             name = _free_name(dispatcher_name(spec, extent.number), globals)
             names[dispatcher_name(spec)] = name
-            make_entry(name, spec, extent, globals, origin)
+            make_entry(name, spec, extent, globals, origin, direct=False)
         if any(name != own for own, name in names.items()):
             code = retarget(code, names)
         found = Continuation(point.name, code, globals, point.frame, extent if extent.number else None)
@@ -222,29 +224,28 @@ class _Origin:
         return self.code
 
 
-def make_entry(name: str, spec: FrameSpec, extent: Extent, globals: dict[str, Any], code: Any) -> Entry:
-    """The entry behind a dispatcher, made and installed where it isn't yet."""
+def make_entry(
+    name: str, spec: FrameSpec, extent: Extent, globals: dict[str, Any], code: Any, direct: bool = True
+) -> Entry:
+    """The entry behind a dispatcher, made and installed where it isn't yet; `direct` as for Entry."""
     from aotdyn.runtime.entry import Entry
 
     with _lock:
         found = _entries.get(name)
         if found is None:
-            found = _entries[name] = Entry(name, spec, extent, globals, code)
+            found = _entries[name] = Entry(name, spec, extent, globals, code, direct=direct)
             found.install()
         return found
 
 
-def install_stub(name: str, spec: FrameSpec, globals: Any) -> None:
-    """A dispatcher for a stub of the hook; the entry behind it is made at the first call."""
+def install_stub(name: str, spec: FrameSpec, globals: dict[str, Any], args: tuple[Any, ...]) -> Any:
+    """The dispatcher for a stub of the hook, made and installed when a frame with these globals first asks."""
     from aotdyn.rewrite import originals
 
-    def first(*args: Any) -> Any:
-        entry = make_entry(name, spec, HOOK, globals(), lambda: originals.by_name(name))
-        dispatch.install(name, entry.dispatcher)
-        return entry.dispatcher(*args)
-
     dispatch.install_runtime()
-    dispatch.install(name, first)
+    entry = make_entry(name, spec, HOOK, globals, lambda: originals.by_name(name))
+    entry.install()
+    return entry.asked(globals, args)
 
 
 def save(entry: Entry, variant: Variant) -> None:

@@ -148,11 +148,11 @@ def uninstall(name: str) -> None:
         delattr(builtins, name)
 
 
-def install_stub(name: str, spec: FrameSpec, globals: Callable[[], dict[str, Any]]) -> None:
-    """A dispatcher for a stub whose entry is made at the first call; `globals` gives its module's dict then."""
+def install_stub(name: str, spec: FrameSpec, globals: dict[str, Any], args: tuple[Any, ...]) -> Any:
+    """Installs the dispatcher for a stub; what it answers to the call that first asks, of a frame with `globals`."""
     from aotdyn.runtime import cold
 
-    cold.install_stub(name, spec, globals)
+    return cold.install_stub(name, spec, globals, args)
 
 
 def install_runtime() -> None:

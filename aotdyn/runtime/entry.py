@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from aotdyn import config, errors
+from aotdyn.guards import naming
 from aotdyn.report import events
 from aotdyn.runtime import binding, dispatch, reached, worth
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
@@ -48,15 +49,15 @@ def _answer_miss(*args: Any) -> Any:
 
 
 class Line:
-    """A bound variant in two forms that share their cells: `head` goes on to `others`, `probe` answers MISS."""
+    """A bound variant in two forms that share their cells: `head` calls what `names` says, `probe` answers MISS."""
 
     __slots__ = ("_read", "calls", "head", "probe", "variant")
 
-    def __init__(self, variant: Variant, bound: binding.Bound, others: Callable[..., Any]) -> None:
+    def __init__(self, variant: Variant, bound: binding.Bound, **names: Callable[..., Any]) -> None:
         self.variant = variant
         self.probe = bound.function
         function: Any = bound.function
-        self.head = types.FunctionType(function.__code__, {**function.__globals__, "knext": others})
+        self.head = types.FunctionType(function.__code__, {**function.__globals__, **names})
         self.calls = bound.calls
         self._read = 0
 
@@ -77,6 +78,8 @@ class Entry:
         globals: globals of the frame.
         code: gives the original code.
         publish: called with the function that is to be the dispatcher from then on; installs it by default.
+        direct: whether a frame asks the dispatcher itself, so that the dispatcher sees to it that the frame's globals
+            are those of the entry; else whoever asks vouches for them.
     """
 
     def __init__(
@@ -87,12 +90,14 @@ class Entry:
         globals: dict[str, Any],
         code: Callable[[], types.CodeType],
         publish: Callable[[Callable[..., Any]], None] | None = None,
+        direct: bool = True,
     ) -> None:
         self.name = name
         self.spec = spec
         self.extent = extent
         self.globals = globals
         self.code = code
+        self.direct = direct
         self.variants: list[Variant] = []
         self.lines: list[Line] = []
         self.moved: Moved = {}
@@ -118,11 +123,12 @@ class Entry:
     @property
     def dispatcher(self) -> Callable[..., Any]:
         """What the stub calls now."""
-        return self.lines[0].head if self.lines else self.miss
+        return self.lines[0].head if self.lines else self.first
 
     def publish_by(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """From now on publish what `wrap` makes of the dispatcher."""
         publish = self._publish
+        self.direct = False
         self._publish = lambda dispatcher: publish(wrap(dispatcher))
         self.install()
 
@@ -156,10 +162,38 @@ class Entry:
                 return answer
         return self.miss(*args)
 
+    def first(self, *args: Any) -> Any:
+        """The dispatcher where no variant is bound."""
+        if torch.compiler.is_dynamo_compiling():
+            return None  # TorchDynamo goes through here itself
+        return self.asked(sys._getframe(1).f_globals, args) if self.direct else self.miss(*args)
+
+    def stranger(self, *args: Any) -> Any:
+        """A frame with other globals asks a bound variant."""
+        return self.asked(sys._getframe(2).f_globals, args)
+
+    def asked(self, globals: dict[str, Any], args: tuple[Any, ...]) -> Any:
+        """The answer to a frame with these globals where no variant is bound for them."""
+        return self.miss(*args) if self._at_home(globals) else None
+
+    def _at_home(self, globals: dict[str, Any]) -> bool:
+        """Whether a frame with these globals is this entry's.
+
+        A copy of the function in another namespace isn't: its body runs. But
+        a module that was loaded anew takes the entry over from its older self.
+        """
+        if globals is self.globals:
+            return True
+        if naming.module_name(globals) is None or naming.module_name(self.globals) is not None:
+            return False
+        self.forget()
+        self.globals = globals
+        return True
+
     def miss(self, *args: Any) -> Any:
         """No bound variant fits: finds or makes one, and runs it; None where the original body is to run."""
         if torch.compiler.is_dynamo_compiling():
-            return None  # first of all: TorchDynamo goes through here itself
+            return None  # first of all, as in `first`
         if tracing.active or dispatch.foreign_tracer() or dispatch.foreign_values(args):
             return None
         if _traced_by_debugger(self.spec):
@@ -244,7 +278,9 @@ class Entry:
             lowering=self._lower,
             **self._reaching(),
         )
-        line = Line(variant, binding.bind(variant, args, self.globals, host, _answer_miss), self.others)
+        bound = binding.bind(variant, args, self.globals, host, _answer_miss)
+        asks = {"kframe": sys._getframe, "kstranger": self.stranger} if self.direct else {}
+        line = Line(variant, bound, knext=self.others, **asks)
         for old in self.lines:
             if old.variant is variant:
                 self.retired_calls += old.graph_calls()

@@ -91,7 +91,7 @@ def _open(name: str, spec: Any, globals: dict[str, Any], code: types.CodeType) -
     entries: dict[str, Any] = {}
 
     def gate(*args: Any) -> Any:
-        if torch.compiler.is_dynamo_compiling():
+        if torch.compiler.is_dynamo_compiling() or sys._getframe(1).f_globals is not globals:
             return None
         extent = current.get()
         if extent is None:
@@ -113,7 +113,9 @@ def _entry(spec: Any, extent: Extent, globals: dict[str, Any], code: types.CodeT
     def published(dispatcher: Callable[..., Any]) -> None:
         """Nothing names it: the gate asks the entry."""
 
-    return Entry(points.dispatcher_name(spec, extent.number), spec, extent, globals, lambda: code, published)
+    return Entry(
+        points.dispatcher_name(spec, extent.number), spec, extent, globals, lambda: code, published, direct=False
+    )
 
 
 def _disabled(function: types.FunctionType) -> bool:

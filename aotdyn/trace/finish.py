@@ -263,7 +263,7 @@ def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expecte
     elif kind == "TENSOR":
         data = t.sizes.metadata(source, expected)
     elif kind == "FUNCTION":
-        data = [expected.__module__ or "", expected.__qualname__, kinds.code_digest(expected)]
+        data = kinds.function_data(expected, t.entry_globals)
     elif kind == "OBJECT":
         path = naming.path_of(expected)
         if path is None:

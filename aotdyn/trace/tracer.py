@@ -266,10 +266,10 @@ class Tracer:
         found = self.namespaces.get(id(globals))
         if found is None:
             name = naming.module_name(globals)
-            if name is not None:
-                source: Source = S.Globals(name)
-            elif globals is self.entry_globals:
-                source = S.Globals("")
+            if globals is self.entry_globals:
+                source: Source = S.Globals("")
+            elif name is not None:
+                source = S.Globals(name)
             else:
                 source = S.Attr(holder, holder_attribute) if holder is not None else S.Globals("")
             found = self.namespaces[id(globals)] = Namespace(globals, source)

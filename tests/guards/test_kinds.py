@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
+import types
 from typing import Any
 
 import pytest
@@ -115,10 +116,23 @@ def test_function_by_code():
     def make(n):
         return lambda x: x + n
 
-    expected = ["m", "make.<lambda>", kinds.code_digest(make(1))]
+    expected = kinds.function_data(make(1), {})
+    assert expected[3] == __name__
     assert holds("FUNCTION", expected, make(1), make(2))
     assert not holds("FUNCTION", expected, make(1), f)
     assert not holds("FUNCTION", expected, make(1), len)
+
+
+def test_function_by_namespace():
+    def copy(globals):
+        return types.FunctionType(f.__code__, globals)
+
+    expected = kinds.function_data(f, {})
+    assert not holds("FUNCTION", expected, f, copy({}))
+    assert holds("FUNCTION", expected, f, copy(globals()))
+    nowhere = copy({})
+    assert kinds.function_data(nowhere, {})[3] is None
+    assert kinds.function_data(nowhere, nowhere.__globals__)[3] == ""
 
 
 T = torch.ones(4, 3)

@@ -236,7 +236,7 @@ def test_a_class_is_read_once():
         forward = S.ClassAttr(cls, "forward")
         return [
             (owner, "TYPE", tensors.class_path(Layer)),
-            (forward, "FUNCTION", ["m", "forward", kinds.code_digest(Layer.forward)]),
+            (forward, "FUNCTION", kinds.function_data(Layer.forward, {})),
             (S.Attr(forward, "__defaults__"), "CONST", None),
         ]
 
