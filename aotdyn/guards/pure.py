@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from aotdyn.guards import ahead
+
 
 class Accessor(NamedTuple):
     """A function without effects, and what it tells."""
@@ -91,6 +93,10 @@ PURE: dict[str, Accessor] = {
     "os.getcwd": Accessor(os.getcwd, "working directory"),
     "memoised": Accessor(memoised, "what a function under functools.lru_cache gives for arguments"),
     "weakref.call": Accessor(lambda reference: reference(), "what a weak reference refers to, None where it is gone"),
+    "iterator.has": Accessor(ahead.has, "whether a builtin iterator has more than a number of items left"),
+    "iterator.ahead": Accessor(ahead.item, "the item that a builtin iterator gives after a number of others"),
+    "iterator.count": Accessor(ahead.count, "the number that enumerate gives after a number of others"),
+    "iterator.part": Accessor(ahead.part, "an iterator from which enumerate or zip takes its items"),
     "torch.empty": Accessor(_sized, "an empty tensor of as many rows as a number says"),
     "torch.get_default_dtype": Accessor(torch.get_default_dtype, "default floating point type"),
     "torch.get_default_device": Accessor(torch.get_default_device, "default device of factories"),

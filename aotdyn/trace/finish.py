@@ -9,6 +9,7 @@ from aotdyn.guards.sources import Source, SourceTable
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, GuardData, Instruction, ResumePoint, Variant
 
 from . import callees
+from .builtins.outside import OutsideIterator
 from .control import Unbuildable
 from .emit import Emitter
 from .values import (
@@ -146,6 +147,8 @@ def replay(t: Any, e: Emitter, own: frozenset[Value] = frozenset()) -> None:
             _replay_mapping(e, register, value)
         elif isinstance(value, SetValue):
             e.helper("replace_set", register, e.add("set", [e.value(each) for each in value.items.values()]))
+        elif isinstance(value, OutsideIterator):
+            value.replay(e, register)
         elif isinstance(value, (Object, Function)):
             e.attributes(register, value)
         elif isinstance(value, Cell):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from aotdyn.guards import constants, naming
+from aotdyn.guards import ahead, constants, naming
 from aotdyn.guards.pure import PURE, enabled
 from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
 
@@ -219,6 +219,12 @@ def _cell(t: Any, obj: types.CellType, source: Source) -> Value:
     return t.cell(obj, source)
 
 
+def _iterator(t: Any, obj: Any, source: Source) -> Value:
+    from .builtins.outside import load_iterator
+
+    return load_iterator(t, obj, source)
+
+
 def _memoised(t: Any, obj: Any, source: Source) -> Value:
     t.guard("TYPE", source, functools._lru_cache_wrapper)
     return Opaque(obj, source)
@@ -272,4 +278,6 @@ LOADERS: dict[type, Callable[[Any, Any, Source], Value]] = {
     types.CellType: _cell,
     functools.partial: _partial,
     functools._lru_cache_wrapper: _memoised,
+    **dict.fromkeys(ahead.TYPES, _iterator),
+    numpy.ndarray: _array,
 }
