@@ -279,5 +279,4 @@ LOADERS: dict[type, Callable[[Any, Any, Source], Value]] = {
     functools.partial: _partial,
     functools._lru_cache_wrapper: _memoised,
     **dict.fromkeys(ahead.TYPES, _iterator),
-    numpy.ndarray: _array,
 }
