@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from aotdyn.graph import effects, program
+from aotdyn.graph import effects, native, program
 from aotdyn.graph.program import Frame
+from aotdyn.graph.scopes import Escaped, Nested, Scope
 
 if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -73,12 +74,14 @@ class GraphBuilder:
 
     def __init__(self, dynamic: bool = True, scalar_outputs: bool = False, shape_outputs: bool = False) -> None:
         self.graph = fx.Graph()
+        self.scope = Scope(self.graph)
+        "the graph that calls are recorded in: this one, or one inside it"
         self.placeholders: list[fx.Node] = []
         self.symbols: dict[Any, tuple[int, str, int]] = {}
         "sympy symbol -> (placeholder number, 'size', 'stride' or 'offset', dimension)"
         self._dynamic = dynamic
         self._outputs = (scalar_outputs, shape_outputs)
-        self._made: list[fx.Node] = []
+        self._made = self.scope.made
         self._inputs: dict[int, tuple[torch.Tensor, fx.Node, Any]] = {}
 
     def release(self) -> None:
@@ -136,6 +139,33 @@ class GraphBuilder:
             raise FakeFailure("data-dependent", f"Tensor.{name} shows a tensor's data")
         return self._call("call_method", name, args, kwargs, stack)
 
+    def open(self) -> Scope:
+        """Record in a new graph inside the present one, until `leave`."""
+        self.scope = Scope(fx.Graph(), self.scope)
+        return self.scope
+
+    def leave(self, scope: Scope) -> None:
+        """Go back to the graph around `scope`, finished or not."""
+        assert scope.outer is not None
+        self.scope = scope.outer
+
+    def fresh_like(self, name: str, fake: torch.Tensor) -> Operand:
+        """An input of the present nested graph that looks like a tensor, and has no history."""
+        with quiet(), self.fake_mode, torch.no_grad():
+            made = torch.empty_like(fake)
+        return Operand(self.scope.input(name, made), made)
+
+    def nested(self, nested: Nested, label: str) -> Operand:
+        """A nested graph as an operand of a call."""
+        return Operand(self.scope.reference(nested.module, label), nested.module)
+
+    def local(self, value: Any) -> Any:
+        """A structure with the present graph's nodes in the place of Operands."""
+        try:
+            return program.map_refs(value, lambda operand: self.scope.local(operand.node), Operand)
+        except Escaped as error:
+            raise FakeFailure("unsupported", str(error), error) from error
+
     def snapshot(self) -> int:
         """A mark for `rollback`."""
         return len(self._made)
@@ -158,20 +188,12 @@ class GraphBuilder:
         run, for backends to drop; but all goes where all of it is in vain.
         """
         self.graph.output(tuple(outputs))
-        vain = not outputs and all(effects.is_pure(node) for node in self._made)
-        for node in reversed(self._made):
-            if (
-                not node.users
-                and node.op != "placeholder"
-                and (vain or not node.meta.get("called"))
-                and effects.is_pure(node)
-            ):
-                self.graph.erase_node(node)
+        self.scope.prune(vain=not outputs and all(effects.is_pure(node) for node in self._made))
         kept = [number for number, node in enumerate(self.placeholders) if node.users]
         for node in self.placeholders:
             if not node.users:
                 self.graph.erase_node(node)
-        return Finished(fx.GraphModule({}, self.graph), kept)
+        return Finished(fx.GraphModule(dict(self.scope.modules), self.graph), kept)
 
     def _call(
         self, op: str, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], stack: Sequence[Frame]
@@ -184,15 +206,11 @@ class GraphBuilder:
 
         fake_args = program.map_refs(tuple(args), fake, Operand)
         fake_kwargs = {name: program.map_refs(value, fake, Operand) for name, value in kwargs.items()}
-        function = _method(target) if op == "call_method" else target
+        function = _method(target) if op == "call_method" else native.FAKE.get(target, target)
         result, notes = self._run(function, fake_args, fake_kwargs, seen)
-        node = self.graph.create_node(
-            op,
-            target,
-            program.map_refs(tuple(args), lambda operand: operand.node, Operand),
-            {name: program.map_refs(value, lambda operand: operand.node, Operand) for name, value in kwargs.items()},
-        )
-        self._made.append(node)
+        named = {name: self.local(value) for name, value in kwargs.items()}
+        node = self.scope.graph.create_node(op, target, self.local(tuple(args)), named)
+        self.scope.made.append(node)
         node.meta.update(notes)
         node.meta["val"] = node.meta["example_value"] = result
         program.note_stack(node, tuple(stack))

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from torch import fx
 
+from aotdyn.graph import native
 from aotdyn.graph import program as programs
 from aotdyn.graph.effects import MODE_SETTERS, OPENERS, Modes
 from aotdyn.graph.program import Frame, Program, Ref, Step
@@ -123,7 +124,7 @@ class _Writer:
         for index, step in enumerate(program.steps):
             self._move(step)
             body += self._statements(index, step, opened)
-        body.append(self._new(ast.Return, self._expression(program.outputs)))
+        body.append(self._new(ast.Return, self._expression(program.outputs[0] if program.bare else program.outputs)))
         if modes:
             body = self._restoring(body, opened)
         self.line = self.start
@@ -230,11 +231,14 @@ class _Writer:
         if target is getattr and len(args) == 2 and not keywords and _plain_name(args[1]):
             return self._new(ast.Attribute, self._expression(args[0]), args[1], LOAD)
         label = getattr(target, "__name__", type(target).__name__)
+        target = native.EAGER[target] if _in(target, native.EAGER) else target
         return self._new(ast.Call, self._global(label, target), [self._expression(item) for item in args], keywords)
 
     def _expression(self, value: Any) -> ast.expr:
         if isinstance(value, Ref):
             return self._load(value.index)
+        if isinstance(value, Program):
+            return self._global("graph", _Writer(value, self.locate).write(None).function(), "g")
         if value is None or value is Ellipsis or type(value) in (bool, int, str, bytes):
             return self._new(ast.Constant, value)
         if type(value) is float and math.isfinite(value):

@@ -6,6 +6,7 @@ A decoded graph needs torch and torch.fx, nothing of torch's compilers.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -43,6 +44,7 @@ class GraphData(msgspec.Struct, frozen=True, array_like=True):
     names: list[str] = []
     frames: list[Any] = []
     stacks: list[list[int]] = []
+    bare: bool = False
 
 
 _DECODER = msgspec.msgpack.Decoder(GraphData)
@@ -91,13 +93,14 @@ class _Writer:
     def __init__(self, program: Program, stacks: bool = True, durable: bool = True) -> None:
         self.program = program
         self.durable = durable
+        self.names = True
         self.stacks = _Table() if stacks else None
         self.frames = _Table()
         self.targets: dict[Any, int] = {}
         self.target_data: list[Any] = []
 
     def data(self, names: bool = True) -> GraphData:
-        program = self.program
+        program, self.names = self.program, names
         steps = [
             StepData(
                 self.target(step.target),
@@ -115,6 +118,7 @@ class _Writer:
             names=[item.name for item in program.inputs] if names else [],
             frames=self.frames.rows,
             stacks=self.stacks.rows if self.stacks else [],
+            bare=program.bare,
         )
 
     def target(self, target: Any) -> int:
@@ -134,7 +138,11 @@ class _Writer:
             return ["local", id(target)]
 
     def _argument(self, value: Any) -> Any:
-        return _encode(value, self.durable)
+        return _encode(value, self.durable, self.nested)
+
+    def nested(self, program: Program) -> Any:
+        """A graph inside the graph, with tables of its own."""
+        return _Writer(program, self.stacks is not None, self.durable).data(self.names)
 
     def stack(self, stack: tuple[programs.Frame, ...]) -> int:
         if not stack or self.stacks is None:
@@ -169,20 +177,22 @@ def _encode_target(target: Any) -> list[Any]:
     raise NotDurable(f"call target {getattr(target, '__qualname__', None) or type(target).__qualname__}")
 
 
-def _encode(value: Any, durable: bool = True) -> Any:
+def _encode(value: Any, durable: bool = True, nested: Callable[[Program], Any] | None = None) -> Any:
     if isinstance(value, Ref):
         return ["@", value.index]
+    if isinstance(value, Program) and nested is not None:
+        return ["graph", nested(value)]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         path = naming.path_of(type(value))
         if path is None and durable:
             raise NotDurable(f"tuple type {type(value).__qualname__}")
-        return ["named", *(path or ("", id(type(value)))), [_encode(item, durable) for item in value]]
+        return ["named", *(path or ("", id(type(value)))), [_encode(item, durable, nested) for item in value]]
     if type(value) is tuple:
-        return ["(", [_encode(item, durable) for item in value]]
+        return ["(", [_encode(item, durable, nested) for item in value]]
     if isinstance(value, list):
-        return ["[", [_encode(item, durable) for item in value]]
+        return ["[", [_encode(item, durable, nested) for item in value]]
     if isinstance(value, dict):
-        return ["{", [[_encode(name, durable), _encode(item, durable)] for name, item in value.items()]]
+        return ["{", [[_encode(name, durable), _encode(item, durable, nested)] for name, item in value.items()]]
     if isinstance(value, slice):
         return [":", *(_encode(bound, durable) for bound in (value.start, value.stop, value.step))]
     try:
@@ -206,6 +216,7 @@ _DECODERS: dict[str, Any] = {
     "{": lambda items: {_decode(name): _decode(item) for name, item in items},
     ":": lambda *bounds: slice(*(_decode(bound) for bound in bounds)),
     "c": constants.decode,
+    "graph": lambda data: _read(msgspec.convert(data, GraphData)),
 }
 
 
@@ -223,4 +234,4 @@ def _read(graph: GraphData) -> Program:
         for step in graph.steps
     ]
     inputs = [Input(name, tuple(dims)) for name, dims in zip(graph.names, graph.dynamic, strict=True)]
-    return Program(inputs, steps, tuple(_decode(item) for item in graph.outputs))
+    return Program(inputs, steps, tuple(_decode(item) for item in graph.outputs), graph.bare)

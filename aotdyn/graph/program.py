@@ -45,11 +45,16 @@ class Step:
 
 @dataclasses.dataclass(slots=True)
 class Program:
-    """Inputs, steps in order, and the structure of outputs (a tuple)."""
+    """Inputs, steps in order, and the structure of outputs (a tuple, of one that is given `bare`).
+
+    An argument of a step may be a Program itself: a graph inside the graph,
+    closed, whose inputs are handed to it by the step's target.
+    """
 
     inputs: list[Input]
     steps: list[Step]
     outputs: tuple[Any, ...]
+    bare: bool = False
 
 
 def map_refs(value: Any, replace: Callable[[Any], Any], leaf: type | tuple[type, ...] = Ref) -> Any:
@@ -80,7 +85,7 @@ def refs(value: Any) -> list[int]:
 
 
 def of_module(gm: fx.GraphModule) -> Program:
-    """The program of a graph module. Attributes that it reads become constants, submodules targets."""
+    """The program of a graph module. Attributes that it reads become constants, those that are graphs programs."""
     values: dict[fx.Node, Any] = {}
     program = Program([], [], ())
     for node in gm.graph.find_nodes(op="placeholder"):
@@ -90,11 +95,13 @@ def of_module(gm: fx.GraphModule) -> Program:
         if node.op == "placeholder":
             continue
         if node.op == "get_attr":
-            values[node] = _attribute(gm, node.target)
+            found = _attribute(gm, node.target)
+            values[node] = of_module(found) if isinstance(found, fx.GraphModule) else found
             continue
         args = map_refs(node.args, values.__getitem__, fx.Node)
         if node.op == "output":
-            program.outputs = tuple(args[0]) if isinstance(args[0], tuple | list) else (args[0],)
+            program.bare = not isinstance(args[0], tuple | list)
+            program.outputs = (args[0],) if program.bare else tuple(args[0])
             continue
         target = gm.get_submodule(node.target) if node.op == "call_module" else node.target
         values[node] = Ref(len(program.inputs) + len(program.steps))
@@ -107,9 +114,14 @@ def to_module(program: Program) -> fx.GraphModule:
     """A graph module that is the program; placeholders and calls carry `dynamic` and `stack` in their `meta`."""
     graph = fx.Graph()
     values: list[fx.Node] = []
+    modules: dict[str, fx.GraphModule] = {}
 
-    def value(ref: Ref) -> fx.Node:
-        return values[ref.index]
+    def value(ref: Ref | Program) -> fx.Node:
+        if isinstance(ref, Ref):
+            return values[ref.index]
+        name = f"graph_{len(modules)}"
+        modules[name] = to_module(ref)
+        return graph.get_attr(name)
 
     for item in program.inputs:
         node = graph.placeholder(item.name)
@@ -118,12 +130,13 @@ def to_module(program: Program) -> fx.GraphModule:
         values.append(node)
     for step in program.steps:
         op = "call_method" if isinstance(step.target, str) else "call_function"
-        node = graph.create_node(op, step.target, map_refs(step.args, value), map_refs(step.kwargs, value))
+        args, kwargs = (map_refs(part, value, (Ref, Program)) for part in (step.args, step.kwargs))
+        node = graph.create_node(op, step.target, args, kwargs)
         if step.stack:
             note_stack(node, step.stack)
         values.append(node)
-    graph.output(map_refs(program.outputs, value))
-    return fx.GraphModule({}, graph)
+    graph.output(map_refs(program.outputs[0] if program.bare else program.outputs, value))
+    return fx.GraphModule(modules, graph)
 
 
 def note_stack(node: fx.Node, stack: tuple[Frame, ...]) -> None:

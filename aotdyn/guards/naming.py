@@ -90,6 +90,9 @@ def path_of(obj: Any) -> Path | None:
     if isinstance(obj, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         path = ("torch.ops", str(obj))
         return path if _finds(path, obj) else None
+    if isinstance(obj, torch._ops.HigherOrderOperator):
+        path = ("torch.ops", f"higher_order.{obj.name()}")
+        return path if _finds(path, obj) else None
     if not isinstance(obj, NAMED_TYPES):
         return None
     if isinstance(obj, DESCRIPTORS):

@@ -165,6 +165,8 @@ class Emitter:
     # Kinds
 
     def _tensor(self, v: Tensor) -> int:
+        if v.node.graph is not self.t.builder.graph:
+            raise Unbuildable(v, "a tensor that was made in a graph inside the graph")
         if v.node not in self.outputs:
             self.outputs.append(v.node)
         register = self.add("out", self.outputs.index(v.node))

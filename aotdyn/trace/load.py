@@ -40,6 +40,7 @@ C_FUNCTIONS = (
     types.WrapperDescriptorType,
     types.MethodWrapperType,
     types.ClassMethodDescriptorType,
+    torch._ops.HigherOrderOperator,
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
 )

@@ -122,8 +122,10 @@ class Tracer:
         self.drawn = False  # it draws random numbers
         self.orders: Any = {}  # orders of sets that another process has
         self.lifted: dict[int, Tensor] = {}  # fresh tensors made to require a gradient, by id of their fake
+        self.unlaid: set[int] = set()  # fakes whose strides aren't those that the real tensors will have
         self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it
         self.operations = 0
+        self.isolated: list[int] = []  # regions that change nothing outside: the serial of the first value of each
         self.loops: dict[int, int] = {}
         self.started = time.monotonic()
         self.state = State(self)
@@ -367,6 +369,9 @@ class Tracer:
     def mutated(self, value: Value) -> None:
         """To be called before a value's state changes: remembers what the epilogue has to replay."""
         self.changes += 1
+        if self.isolated and value is not self.state.token:
+            if value.source is not None or value.serial < self.isolated[-1]:
+                raise Break("a change of what exists outside, in a function that may run at another time or not at all")
         if value.source is not None:
             self.changed.setdefault(value, True)
 

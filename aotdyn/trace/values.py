@@ -9,6 +9,7 @@ when a fact about them is used: that is when a guard is noted.
 
 from __future__ import annotations
 
+import itertools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from .frame import Frame
 
 
+_serials = itertools.count(1)
+
+
 class Value:
     """One Python object, as tracing sees it.
 
@@ -30,12 +34,13 @@ class Value:
     tracing made. `cls` is the object's real class.
     """
 
-    __slots__ = ("born", "source")
+    __slots__ = ("born", "serial", "source")
     cls: type = object
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
         self.born = 0
+        self.serial = next(_serials)  # tells what is older
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.source or ''})"

@@ -36,6 +36,10 @@ class Program:
     "False where nothing can be captured"
     keeps: bool = False
     "whether the arguments stay the same objects from call to call"
+    whole: bool = False
+    "whether one graph holds all of it"
+    backward: bool = False
+    "whether the gradients of what comes out are taken"
     durable: bool = True
     "False where a call rests on what no other run has: a class made by the call, a number counted up"
 
@@ -124,11 +128,19 @@ def observe(module: types.ModuleType, declared: Program, function: Any) -> list[
         if not declared.keeps or not seen:
             with contextlib.redirect_stdout(io.StringIO()):
                 args = declared.args()
-        seen.append(_call(module, function, args))
+        seen.append(_call(module, declared, function, args))
     return seen
 
 
-def _call(module: types.ModuleType, function: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+def differentiate(result: Any) -> None:
+    """Take the gradients of all tensors in a result that have any."""
+    leaves = torch.utils._pytree.tree_leaves(result)
+    tensors = [each for each in leaves if isinstance(each, torch.Tensor) and each.requires_grad]
+    if tensors:
+        torch.autograd.backward([(each * each.detach().cos()).sum() for each in tensors])
+
+
+def _call(module: types.ModuleType, declared: Program, function: Any, args: tuple[Any, ...]) -> dict[str, Any]:
     describe = Describer(module.__name__)
     out = io.StringIO()
     result: Any = None
@@ -136,6 +148,8 @@ def _call(module: types.ModuleType, function: Any, args: tuple[Any, ...]) -> dic
     with contextlib.redirect_stdout(out):
         try:
             result = function(*args)
+            if declared.backward:
+                differentiate(result)
         except Exception as error:
             # Program errors alone: a failure of ours must not look like one.
             if type(error).__module__.startswith("aotdyn."):
@@ -195,7 +209,7 @@ def run(make: Callable[[], types.ModuleType], name: str, *, ways: tuple[str, ...
         if way == "warm":
             cold.forget()
         before = counters()
-        compiled = aotdyn.compile(declared.function, backend="eager")
+        compiled = aotdyn.compile(declared.function, backend="eager", fullgraph=declared.whole)
         same(plain, observe(module, declared, compiled), way)
         traced, graphs = (now - then for now, then in zip(counters(), before, strict=True))
         if way == "warm" and traced and declared.durable:

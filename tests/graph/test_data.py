@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from torch import fx
 from torch.nn import functional as F
 
 from aotdyn.graph import codegen, data
+from aotdyn.graph import program as programs
 from aotdyn.graph.program import Input, Program, Ref, Step
 
 STACK = (("app.py", 7, "f"),)
@@ -111,3 +113,18 @@ print([m for m in ("torch._dynamo", "torch._inductor", "sympy") if m in sys.modu
         [sys.executable, "-c", code, tmp_path / "graph"], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.splitlines() == ["60.0 60.0", "[]"]
+
+
+def test_a_graph_inside_the_graph():
+    inner = Program([Input("a"), Input("b")], [Step(torch.add, (Ref(0), Ref(1)), {}, (("f.py", 3, "g"),))], (Ref(2),))
+    bare = dataclasses.replace(inner, outputs=(Ref(2),), bare=True)
+    cond = torch.ops.higher_order.cond
+    outer = Program([Input("x"), Input("p")], [Step(cond, (Ref(1), inner, bare, (Ref(0), Ref(0))), {})], (Ref(2),))
+    module = programs.to_module(outer)
+    assert programs.of_module(module) == outer
+    back = data.decode_program(data.encode(module))
+    assert back == outer
+    assert data.key(back) == data.key(outer) != data.key(dataclasses.replace(outer, bare=True))
+    x = torch.ones(2)
+    (found,) = codegen.to_function(back)(x, torch.tensor(True))
+    torch.testing.assert_close(found[0], x + x)

@@ -4,6 +4,30 @@ Importing this package fills the table of handlers. It may import `values`,
 `control`, `handlers`, the graph room and, inside functions, the model.
 """
 
-from aotdyn.trace.torch_ import calls, compiler, functorch, leaf, methods, modules, scalars, state, tensors
+from aotdyn.trace.torch_ import (
+    calls,
+    compiler,
+    control_flow,
+    function,
+    functorch,
+    leaf,
+    methods,
+    modules,
+    scalars,
+    state,
+    tensors,
+)
 
-__all__ = ["calls", "compiler", "functorch", "leaf", "methods", "modules", "scalars", "state", "tensors"]
+__all__ = [
+    "calls",
+    "compiler",
+    "control_flow",
+    "function",
+    "functorch",
+    "leaf",
+    "methods",
+    "modules",
+    "scalars",
+    "state",
+    "tensors",
+]

@@ -223,7 +223,8 @@ def wrap(t: Any, node: Any, result: Any, tensors: dict[int, Tensor]) -> Value:
         same = tensors.get(id(result))
         if same is None:
             return Tensor(node, result)
-        same.node = node  # what follows depends on the operation, though its result is its operand
+        if node.graph is same.node.graph:
+            same.node = node  # what follows depends on the operation, though its result is its operand
         return same
     if isinstance(result, SYMBOLS):
         known = concrete(result)

@@ -50,7 +50,6 @@ BREAKS: dict[str, str] = {
     "torch._dynamo.decorators.mark_dynamic": "mark_dynamic",
     "torch._dynamo.decorators.mark_static": "mark_static",
     "torch._dynamo.decorators.maybe_mark_dynamic": "maybe_mark_dynamic",
-    "torch.utils.checkpoint.checkpoint": "activation checkpointing",
     "torch.random.fork_rng": "fork_rng",
     "torch.manual_seed": "seeding the random generators",
     "torch.seed": "seeding the random generators",
@@ -76,7 +75,6 @@ BREAKS: dict[str, str] = {
     "torch.func.functional_call": "functional_call",
     "torch.autograd.backward": "running a backward pass",
     "torch.autograd.grad": "running a backward pass",
-    "torch.cond": "torch.cond",
     "torch.compile": "a call of torch.compile",
     "torch.save": "saving a file",
     "torch.load": "loading a file",
@@ -143,11 +141,6 @@ def allowed_in_graph(fn: Any) -> bool:
 handles(torch._C._get_tracing_state)(_constantly(None))
 handles(torch._C._log_api_usage_once)(_constantly(None))
 handlers.foldable(torch._C._is_autocast_available, torch._C._get_privateuse1_backend_name)
-
-
-@handles(vars(torch.autograd.Function)["apply"].__func__)
-def _apply(t: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    raise Break("a custom autograd.Function", "Its forward and backward run natively between two graphs.")
 
 
 def _pure(name: str, function: Callable[[], Any]) -> None:

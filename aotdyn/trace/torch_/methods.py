@@ -26,6 +26,9 @@ FACT_FUNCTIONS = leaf.words(
 )
 """The same as functions of torch."""
 
+LAYOUT = tuple(f"Tensor.{name}" for name in ("stride", "is_contiguous", "storage_offset", "dim_order"))
+"""Facts that gradients only show when they are computed."""
+
 DATA = "It depends on the data of a tensor; Python runs it between two graphs. Keep the value a tensor where you can."
 
 BROKEN_METHODS: dict[str, tuple[str, str]] = {
@@ -60,6 +63,8 @@ def _fact(name: str, function: Callable[..., Any], target: Any) -> Callable[...,
     def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
         from .. import model
 
+        if name in LAYOUT and id(getattr(force(args[0]), "fake", None)) in t.unlaid:
+            raise Break(f"{name} of a tensor whose strides aren't known yet")
         if name == "torch.result_type":  # of an integer tensor and a float it is the default dtype
             t.guard_global("default_dtype")
         try:

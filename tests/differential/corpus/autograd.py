@@ -1,0 +1,507 @@
+"""Autograd: what records, what doesn't, functions with a backward of their own, and backward passes inside."""
+
+import contextlib
+import warnings
+
+import torch
+from differential import program
+from torch.utils import checkpoint as checkpoints
+
+
+def leaf():
+    return (torch.linspace(-1.0, 2.0, 6).reshape(2, 3).requires_grad_(),)
+
+
+def leaves():
+    return (torch.linspace(-1.0, 2.0, 6).reshape(2, 3).requires_grad_(), torch.linspace(0.5, 1.0, 3).requires_grad_())
+
+
+# -- Training through what was captured --------------------------------------------------------------------------------
+
+
+@program(leaves, whole=True, backward=True)
+def trains(w, b):
+    return torch.tanh(w * b + b).sum(), (w * w).mean()
+
+
+@program(leaves, whole=True, backward=True, keeps=True)
+def accumulates(w, b):
+    return (w * b).exp().sum()
+
+
+@program(leaf, whole=True, backward=True)
+def detached_parts(w):
+    return w * w.detach() + (w * 2).detach() * w, w.detach().requires_grad, w.data * w
+
+
+@program(leaf, whole=True, backward=True)
+def without_and_with_grad(w):
+    with torch.no_grad():
+        a = w * 2
+        with torch.enable_grad():
+            b = w * 3
+    with torch.set_grad_enabled(False):
+        c = w * 4
+    return a * w + b + c * w, a.requires_grad, b.requires_grad, c.requires_grad
+
+
+@program(leaf, whole=True, backward=True)
+def grad_modes_as_decorators(w):
+    @torch.no_grad()
+    def off(x):
+        return x * 2
+
+    @torch.enable_grad()
+    def on(x):
+        return x * 3
+
+    @torch.set_grad_enabled(False)
+    def switched(x):
+        return x * 5
+
+    with torch.no_grad():
+        y = on(w)
+    return off(w) * w + y + switched(w) * w
+
+
+@program(leaf, whole=True)
+def grad_mode_as_function(w):
+    before = torch.is_grad_enabled()
+    torch.set_grad_enabled(False)
+    a = w * 2
+    torch.set_grad_enabled(before)
+    return a.requires_grad, (w * 2).requires_grad
+
+
+@program(leaf)
+def inference(w):
+    with torch.inference_mode():
+        a = w * 2
+        inside = torch.is_inference_mode_enabled(), torch.is_grad_enabled(), a.is_inference()
+    return a, inside, torch.is_inference_mode_enabled(), a.is_inference(), a.requires_grad
+
+
+@program(leaf)
+def inference_off(w):
+    with torch.inference_mode(False):
+        a = w * 2
+    return a, a.is_inference()
+
+
+@program(leaf)
+def inference_as_decorator(w):
+    @torch.inference_mode()
+    def f(x):
+        return x * 3
+
+    return f(w), f(w).is_inference()
+
+
+@program(leaf)
+def inference_around_a_break(w):
+    with torch.inference_mode():
+        a = w * 2
+        print("inside", torch.is_inference_mode_enabled())
+        b = a * 3
+    return b, b.is_inference(), torch.is_inference_mode_enabled(), (w * 2).requires_grad
+
+
+@torch.inference_mode()
+def inferring(w):
+    return torch.relu(w) + 1
+
+
+@program(leaf)
+def calls_inferring(w):
+    return inferring(w)
+
+
+# -- Backward passes inside --------------------------------------------------------------------------------------------
+
+
+@program(leaf)
+def grad_inside(w):
+    y = (w**3).sum()
+    (g,) = torch.autograd.grad(y, w)
+    return g * 2
+
+
+@program(leaves)
+def grad_of_several(w, b):
+    y = torch.sin(w * b)
+    return torch.autograd.grad(y, (w, b), torch.ones_like(y))
+
+
+@program(leaf, backward=True)
+def double_backward(w):
+    y = (w**3).sum()
+    (g,) = torch.autograd.grad(y, w, create_graph=True)
+    return (g * g).sum() + y
+
+
+@program(leaf)
+def backward_inside(w):
+    loss = (w * w * 3).sum()
+    loss.backward()
+    return w.grad + 1
+
+
+@program(leaf, keeps=True)
+def backward_inside_twice(w):
+    loss = (w * w * 3).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    return loss.detach()
+
+
+@program(leaf)
+def torchs_backward(w):
+    y = w * w
+    torch.autograd.backward([y], [torch.ones_like(y)])
+    return w.grad
+
+
+@program(leaf)
+def unused_inputs(w):
+    other = torch.ones(3, requires_grad=True)
+    return torch.autograd.grad((w * 2).sum(), (w, other), allow_unused=True)
+
+
+@program(leaf)
+def grads_of_a_second_order(w):
+    y = (w**4).sum()
+    (g,) = torch.autograd.grad(y, w, create_graph=True)
+    (h,) = torch.autograd.grad(g.sum(), w)
+    return h
+
+
+# -- Functions with a backward of their own ----------------------------------------------------------------------------
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 2 * x * 10
+
+
+@program(leaf, whole=True, backward=True)
+def own_function(w):
+    return Square.apply(w * 2) + 1
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, factor, name="n"):
+        ctx.save_for_backward(x, y)
+        ctx.factor = factor
+        ctx.name = name
+        return x * y * factor, x + y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        gx = g * y * ctx.factor + h if ctx.needs_input_grad[0] else None
+        gy = (g * x * ctx.factor + h).sum(0) if ctx.needs_input_grad[1] else None
+        return gx, gy, None, None
+
+
+@program(leaves, whole=True, backward=True)
+def own_function_of_several(w, b):
+    x, y = Scaled.apply(w, b, 3.0)
+    z, _ = Scaled.apply(w, b.detach(), 2, "m")
+    return x + z, y
+
+
+class NotAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        values, places = x.sort()
+        ctx.mark_non_differentiable(places)
+        ctx.save_for_backward(places)
+        return values, places
+
+    @staticmethod
+    def backward(ctx, g, _):
+        (places,) = ctx.saved_tensors
+        return torch.zeros_like(g).scatter(-1, places, g * 7)
+
+
+@program(leaf, whole=True, backward=True)
+def non_differentiable_outputs(w):
+    values, places = NotAll.apply(w)
+    return values * 2, places, places.requires_grad
+
+
+class Split(torch.autograd.Function):
+    @staticmethod
+    def forward(x, y):
+        return x * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, y = inputs
+        ctx.save_for_backward(x, y, output)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y, out = ctx.saved_tensors
+        return g * y + out * 0, (g * x).sum(0)
+
+
+@program(leaves, whole=True, backward=True)
+def own_function_with_setup(w, b):
+    return Split.apply(w, b)
+
+
+class InPlace(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@program(leaf, backward=True)
+def own_function_in_place(w):
+    y = w * 1
+    z = InPlace.apply(y)
+    return z, z is y
+
+
+@program(leaf, whole=True)
+def own_function_without_grad(w):
+    with torch.no_grad():
+        return Square.apply(w), Square.apply(w).requires_grad
+
+
+class Straight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return (x > 0).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, g):
+        return torch.nn.functional.hardtanh(g)
+
+
+class Gate(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+    def forward(self, x):
+        return Straight.apply(x * self.scale) * self.scale
+
+
+def gated():
+    return Gate(), torch.linspace(-1.0, 2.0, 6).reshape(2, 3).requires_grad_()
+
+
+@program(gated, whole=True, backward=True)
+def own_function_in_a_module(gate, w):
+    return gate(w)
+
+
+class Printing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.exp()
+
+    @staticmethod
+    def backward(ctx, g):
+        print("backward")
+        return g * ctx.saved_tensors[0]
+
+
+@program(leaf, graphs=False, backward=True)
+def own_backward_prints(w):
+    return Printing.apply(w)
+
+
+class Context(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        result = x.exp()
+        ctx.save_for_backward(result)
+        ctx.shape = x.shape
+        ctx.kept = result.sum()
+        return result.reshape(-1), 5, None
+
+    @staticmethod
+    def backward(ctx, g, *others):
+        (result,) = ctx.saved_tensors
+        return g.reshape(ctx.shape) * result * ctx.kept
+
+
+@program(leaf, whole=True, backward=True)
+def own_function_with_other_results(w):
+    a, five, none = Context.apply(w)
+    return a * five, none
+
+
+@program(leaf, backward=True)
+def own_function_differentiated_twice(w):
+    y = Square.apply(w)
+    (g,) = torch.autograd.grad(y.sum(), w, create_graph=True)
+    return g
+
+
+# -- Hooks -------------------------------------------------------------------------------------------------------------
+
+
+@program(leaf, backward=True)
+def hooks(w):
+    y = w * 2
+    y.register_hook(lambda g: g * 10)
+    return y * y
+
+
+@program(leaf, backward=True, durable=False)  # a handle's number is counted up
+def hooks_that_print(w):
+    y = w * 2
+    y.register_hook(lambda g: print("gradient", g.shape))
+    handle = y.register_hook(lambda g: g * 0)
+    handle.remove()
+    return y * 3
+
+
+@program(leaf, backward=True)
+def retained(w):
+    y = w * 2
+    y.retain_grad()
+    return (y * y).sum(), y, y.retains_grad
+
+
+@program(leaf, backward=True)
+def accumulated_hooks(w):
+    w.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))
+    return (w * w).sum()
+
+
+# -- Checkpoints -------------------------------------------------------------------------------------------------------
+
+
+def block(x, y):
+    return torch.tanh(x * y).exp()
+
+
+@program(leaves, whole=True, backward=True)
+def checkpointed(w, b):
+    return checkpoints.checkpoint(block, w, b, use_reentrant=False)
+
+
+@program(leaves, whole=True, backward=True)
+def checkpointed_reentrant(w, b):
+    return checkpoints.checkpoint(block, w * 1, b, use_reentrant=True)
+
+
+@program(leaves, whole=True, backward=True)
+def checkpointed_dropout(w, b):
+    def f(x):
+        return torch.nn.functional.dropout(x * b, 0.5) * x
+
+    return checkpoints.checkpoint(f, w, use_reentrant=False)
+
+
+@program(leaves, whole=True, backward=True)
+def checkpointed_structures(w, b):
+    def f(pair, scale=1.0):
+        return {"a": pair[0] * scale, "b": (pair[1], 3)}
+
+    made = checkpoints.checkpoint(f, (w * 2, b), scale=2.0, use_reentrant=False)
+    return made["a"] * made["b"][0], made["b"][1]
+
+
+def stacked():
+    made = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3), torch.nn.ReLU())
+    with torch.no_grad():
+        for number, parameter in enumerate(made.parameters()):
+            parameter.copy_(torch.linspace(-1, 1, parameter.numel()).reshape(parameter.shape) * (number + 1))
+    return made, torch.linspace(-1.0, 2.0, 6).reshape(2, 3).requires_grad_()
+
+
+@program(stacked, whole=True, backward=True)
+def checkpointed_sequence(made, w):
+    return checkpoints.checkpoint_sequential(made, 2, w, use_reentrant=False)
+
+
+@program(leaf, graphs=False, backward=True)
+def checkpoint_that_prints(w):
+    def f(x):
+        print("runs")
+        return x.exp()
+
+    return checkpoints.checkpoint(f, w, use_reentrant=False)
+
+
+# -- Modes of autograd -------------------------------------------------------------------------------------------------
+
+
+@program(leaf, graphs=False, backward=True)
+def saved_hooks(w):
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x * 2, lambda x: x):
+        y = w * w
+    return y + 1
+
+
+@program(leaf, graphs=False, backward=True)
+def saved_on_cpu(w):
+    with torch.autograd.graph.save_on_cpu():
+        y = w * w.exp()
+    return y + 1
+
+
+@program(leaf, backward=True)
+def saved_hooks_disabled(w):
+    with torch.autograd.graph.disable_saved_tensors_hooks("no"):
+        return w * w
+
+
+@program(leaf, backward=True)
+def anomalies(w):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.autograd.detect_anomaly():
+            y = w.exp() * 2
+    return y
+
+
+@program(leaf, backward=True)
+def anomaly_mode_set(w):
+    with torch.autograd.set_detect_anomaly(False):
+        y = w.exp() * 2
+    return y, torch.is_anomaly_enabled()
+
+
+@program(leaf, backward=True)
+def sequences_of_contexts(w):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        y = w * 2
+    return y * w
+
+
+@program(leaf)
+def requires_grad_turned_on(w):
+    x = w.detach().clone().requires_grad_()
+    y = (x * x).sum()
+    y.backward()
+    return x.grad, x
+
+
+@program(leaf)
+def graph_is_read(w):
+    y = w * 2
+    return type(y.grad_fn).__name__, y.grad_fn is None, y.is_leaf
