@@ -50,6 +50,8 @@ class Options(msgspec.Struct, frozen=True):
     "keep `.item()` in the graph instead of breaking"
     capture_dynamic_output_shape_ops: bool = False
     "keep operators like `nonzero` in the graph instead of breaking"
+    trace_numpy: str = "compile"
+    "whether numpy's functions are captured as operations of torch: in `compile` alone, `always` or `never`"
     specialize_int: bool = False
     "an int input that changes makes a new variant each time, never a dynamic one"
     specialize_float: bool = False
@@ -65,6 +67,8 @@ class Options(msgspec.Struct, frozen=True):
     "iterations of one loop,"
     max_seconds: float = 300.0
     "seconds"
+    continuations: str = "block"
+    "how a frame goes on behind a break: `block`, in its own code, or `function`, in frames of functions put in for it"
     compiling_flag: bool = True
     "whether is_compiling() and its twins are true in traced code"
     keep_torch_compile: bool = False
@@ -97,6 +101,7 @@ TRACING = (
     "max_unrolled",
     "max_seconds",
     "compiling_flag",
+    "trace_numpy",
 )
 "Options that change what tracing makes: they are part of the store's key."
 
@@ -329,9 +334,17 @@ def _check_range(name: str, value: Any) -> None:
         raise ValueError
     if name == "log" and not set(value) <= set(LOGS):
         raise ValueError
+    if name in _WORDS_OF and value not in _WORDS_OF[name]:
+        raise ValueError
+
+
+_WORDS_OF = {"trace_numpy": ("compile", "always", "never"), "continuations": ("block", "function")}
+"Options that are one of a few words."
 
 
 def _allowed(name: str, kind: type) -> str:
+    if name in _WORDS_OF:
+        return ", ".join(_WORDS_OF[name])
     if name == "log":
         return f"a list of {', '.join(LOGS)}"
     return {

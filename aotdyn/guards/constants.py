@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy
 import torch
 
 from aotdyn.guards import naming
@@ -23,6 +24,11 @@ class NotConstant(TypeError):
 
 
 SINGLETONS: dict[str, Any] = {"...": Ellipsis, "NotImplemented": NotImplemented}
+
+NUMPY_SCALARS = frozenset(
+    kind for kind in numpy.sctypeDict.values() if issubclass(kind, (numpy.number, numpy.bool_)) and kind().nbytes <= 16
+) - {numpy.longdouble}
+"""Classes of numpy's numbers; each is known by its dtype and bytes."""
 
 TORCH_NAMED: dict[type, str] = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 """torch types whose values print as `torch.<name>`, with their tags."""
@@ -35,6 +41,8 @@ def encode(value: Any) -> Any:
         return encoder(value)
     if isinstance(value, enum.Enum):
         return _encode_enum(value)
+    if isinstance(value, numpy.dtype) and plain_dtype(value):
+        return ["np.dtype", value.str]
     if isinstance(value, naming.NAMED_TYPES):
         path = naming.path_of(value)
         if path is not None:
@@ -58,6 +66,11 @@ def is_constant(value: Any) -> bool:
     return True
 
 
+def plain_dtype(value: numpy.dtype) -> bool:
+    """Whether a dtype is one of numpy's numbers, with nothing said beyond its text."""
+    return value.type in NUMPY_SCALARS and value.metadata is None and numpy.dtype(value.str) == value
+
+
 def token(value: Any) -> Hashable:
     """A key that is equal for two values exactly if they are the same constant: type and value, -0.0 and nan told."""
     kind = type(value)
@@ -73,7 +86,9 @@ def token(value: Any) -> Hashable:
         return kind, token((value.start, value.stop, value.step))
     if kind is range:  # ranges compare as sequences: range(0) == range(1, 0)
         return kind, (value.start, value.stop, value.step)
-    if kind in _ENCODERS:
+    if kind in NUMPY_SCALARS:
+        return kind, value.tobytes()
+    if kind in _ENCODERS or issubclass(kind, numpy.dtype):
         return kind, value
     return kind, id(value)
 
@@ -139,6 +154,7 @@ _ENCODERS: dict[type, Callable[[Any], Any]] = {
     types.NotImplementedType: lambda value: ["NotImplemented"],
     torch.device: lambda value: ["device", value.type, value.index],
     **{kind: _torch_named(tag) for kind, tag in TORCH_NAMED.items()},
+    **dict.fromkeys(NUMPY_SCALARS, lambda value: ["np", value.dtype.str, value.tobytes()]),
 }
 
 _DECODERS: dict[str, Callable[..., Any]] = {
@@ -154,6 +170,8 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "device": lambda kind, index: torch.device(kind) if index is None else torch.device(kind, index),
     "enum": lambda module, qualname, name: naming.find(module, qualname)[name],
     "path": naming.find,
+    "np": lambda dtype, raw: numpy.frombuffer(raw, dtype)[0],
+    "np.dtype": numpy.dtype,
     **{tag: (lambda name: getattr(torch, name)) for tag in TORCH_NAMED.values()},
     **{tag: (lambda value=value: value) for tag, value in SINGLETONS.items()},
 }

@@ -8,9 +8,11 @@ sees them, so after a change the guard fails once and binding builds it anew.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import numpy
 import torch
 from torch._C._dynamo.guards import GlobalStateGuard
 
@@ -80,6 +82,12 @@ def _matmul_reduction() -> tuple:
     return cuda.allow_fp16_reduced_precision_reduction, cuda.allow_bf16_reduced_precision_reduction
 
 
+def _numpy_errors() -> bool:
+    if not {"warn", "ignore"}.issuperset(numpy.geterr().values()):
+        return True
+    return any(action == "error" and issubclass(RuntimeWarning, kind) for action, _, kind, *_ in warnings.filters)
+
+
 FACTS: dict[str, Fact] = {
     "grad_enabled": Fact(torch.is_grad_enabled, True, "grad mode"),
     "inference_mode": Fact(torch.is_inference_mode_enabled, False, "inference mode"),
@@ -100,6 +108,7 @@ FACTS: dict[str, Fact] = {
     "cudnn": Fact(_cudnn, False, "cuDNN enabled, benchmark, deterministic"),
     "matmul_precision": Fact(torch.get_float32_matmul_precision, False, "precision of float32 matrix products"),
     "matmul_reduction": Fact(_matmul_reduction, True, "reduced precision reductions in matrix products"),
+    "numpy_errors": Fact(_numpy_errors, False, "whether numpy's floating point errors raise or are logged"),
     "anomaly": Fact(_anomaly, False, "anomaly detection, and its check for nan"),
 }
 

@@ -69,6 +69,15 @@ FLAGS = tuple(
 )
 """Flags of backends that programs may read, by their getters in torch._C."""
 
+
+def _elements(array: Any) -> torch.Tensor:
+    """A tensor that shares memory with a numpy array; an error for an array of a subclass or one that is read-only."""
+    if type(array).__name__ != "ndarray" or not array.flags.writeable:
+        raise TypeError("not a plain array that can be written to")
+    with torch._C.DisableTorchFunction():
+        return torch.from_numpy(array)
+
+
 PURE: dict[str, Accessor] = {
     "len": Accessor(len, "length of a builtin container"),
     "list": Accessor(list, "items of a builtin iterable that can be iterated again"),
@@ -98,6 +107,7 @@ PURE: dict[str, Accessor] = {
     "iterator.count": Accessor(ahead.count, "the number that enumerate gives after a number of others"),
     "iterator.part": Accessor(ahead.part, "an iterator from which enumerate or zip takes its items"),
     "torch.empty": Accessor(_sized, "an empty tensor of as many rows as a number says"),
+    "torch.from_numpy": Accessor(_elements, "the tensor that shares memory with a numpy array"),
     "torch.get_default_dtype": Accessor(torch.get_default_dtype, "default floating point type"),
     "torch.get_default_device": Accessor(torch.get_default_device, "default device of factories"),
     "torch.is_grad_enabled": Accessor(torch.is_grad_enabled, "grad mode"),

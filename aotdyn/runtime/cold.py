@@ -39,6 +39,8 @@ _lock = threading.RLock()
 def _options(extent: Extent) -> config.Options:
     """The options as an extent has them: `dynamic` of a `compile()` says more than the process's."""
     chosen = config.current()
+    if extent.number and chosen.trace_numpy == "compile":
+        chosen = msgspec.structs.replace(chosen, trace_numpy="always")
     if extent.dynamic is None:
         return chosen
     changed = {"assume_static_by_default": not extent.dynamic, "automatic_dynamic_shapes": extent.dynamic}

@@ -97,6 +97,23 @@ def replace_deque(target: Any, items: Any) -> None:
     collections.deque.extend(target, items)
 
 
+def numpy_array(tensor: Any) -> Any:
+    """The numpy array that shares a tensor's memory."""
+    return tensor.numpy()
+
+
+def numpy_readonly(tensor: Any) -> Any:
+    """The same array as one that can't be written to."""
+    array = tensor.numpy()
+    array.flags.writeable = False
+    return array
+
+
+def numpy_scalar(tensor: Any) -> Any:
+    """The numpy scalar that a tensor without dimensions holds."""
+    return tensor.numpy()[()]
+
+
 def new_object(cls: type) -> Any:
     """An object without `__init__` having run, by the `__new__` of the builtin behind its class."""
     for base in cls.__mro__:
@@ -291,6 +308,9 @@ _FUNCTIONS = (
     replace_dict,
     replace_set,
     replace_deque,
+    numpy_array,
+    numpy_readonly,
+    numpy_scalar,
     new_object,
     new_list,
     new_dict,

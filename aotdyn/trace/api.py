@@ -19,7 +19,7 @@ from aotdyn.guards.globalstate import FACTS
 from aotdyn.guards.sources import Arg, Source
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, Variant
 
-from . import builtins, torch_
+from . import builtins, numpy_, torch_
 from .control import Break, LeaveAlone, LookedAt, Raised, Unbuildable
 from .finish import broken, left_alone, returned
 from .frame import Frame
@@ -30,7 +30,7 @@ from .values import NULL, SavedException, Value
 
 MAX_ATTEMPTS = 24
 
-_filled = (builtins, torch_)  # imported so that the tables of handlers are full
+_filled = (builtins, numpy_, torch_)  # imported so that the tables of handlers are full
 
 
 @dataclass

@@ -12,7 +12,7 @@ import torch
 from aotdyn.trace import model
 from aotdyn.trace.control import Break, NotConstant
 from aotdyn.trace.handlers import handles
-from aotdyn.trace.values import Builtin, Const, Object, Scalar, Sequence, Tensor, Value, force
+from aotdyn.trace.values import Array, Builtin, Const, Object, Scalar, Sequence, Tensor, Value, force
 
 from .common import fold, native, new_list, number, payload, specialize, type_name
 from .sets import in_any_order, unordered_items
@@ -59,7 +59,7 @@ def _by_protocol(t: Any, method: str, function: Callable[..., Any], value: Value
     value = force(value)
     if isinstance(value, (Tensor, Scalar)):
         return t.graph_call(function, [value], {})
-    if isinstance(value, Object) and value.payload is None:
+    if isinstance(value, Array) or (isinstance(value, Object) and value.payload is None):
         if model.class_lookup(t, value.cls, method) is None:
             return t.raise_(TypeError, f"bad operand type for {method.strip('_')}(): '{type_name(value)}'")
         return model.call_method(t, value, method)

@@ -13,6 +13,7 @@ import threading
 import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy
 import torch
 
 from aotdyn.guards import constants
@@ -20,6 +21,7 @@ from aotdyn.guards.sources import Attr, ClassAttr, Item, Source
 
 from ..control import Break, Raised
 from ..values import (
+    Array,
     Builtin,
     Cell,
     Class,
@@ -39,7 +41,7 @@ from ..values import (
     Value,
     force,
 )
-from .constants import constant
+from .constants import constant, is_constant_object
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -236,6 +238,11 @@ def _get_attr(t: Tracer, v: Value, name: str) -> Value | None:
         if v.attrs.get(name, _MISSING) is not _MISSING:
             return v.attrs[name]
         special = tensor_attr(t, v, name)
+        return special if special is not None else _generic(t, v, name)
+    if isinstance(v, Array):
+        from ..numpy_.attributes import array_attribute
+
+        special = array_attribute(t, v, name)
         return special if special is not None else _generic(t, v, name)
     if isinstance(v, Module):
         return _module_attr(t, v, name)
@@ -513,6 +520,8 @@ def _builtin_attr(t: Tracer, v: Builtin, name: str) -> Value | None:
 
 
 def _const_attr(t: Tracer, v: Const, name: str) -> Value | None:
+    if isinstance(v.value, (numpy.finfo, numpy.iinfo)) and not name.startswith("_"):
+        return constant(getattr(v.value, name))
     raw = class_lookup(t, v.cls, name)
     if raw is None:
         return _fallback(t, v, name) if not isinstance(v.value, enum.Enum) else _enum_attr(t, v, name)
@@ -523,7 +532,7 @@ def _const_attr(t: Tracer, v: Const, name: str) -> Value | None:
     if isinstance(raw[0], C_CALLABLES):
         return bind_raw(t, *raw, v, v.cls)
     obj = getattr(v.value, name)
-    if type(obj).__module__ == "builtins" or isinstance(obj, (torch.dtype, torch.device, enum.Enum)):
+    if type(obj).__module__ == "builtins" or is_constant_object(obj):
         return constant(obj)
     return t.durable(obj)
 

@@ -6,20 +6,24 @@ import enum
 import types
 from typing import Any
 
+import numpy
 import torch
+
+from aotdyn.guards.constants import NUMPY_SCALARS, plain_dtype
 
 from ..control import NotConstant
 from ..values import Builtin, Class, Const, Function, Mapping, Module, Scalar, Sequence, SetValue, Value, force
 
 CONSTANT_TYPES = frozenset(
     [type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), slice, range]
-    + [torch.dtype, torch.device, torch.layout, torch.memory_format]
+    + [torch.dtype, torch.device, torch.layout, torch.memory_format, *NUMPY_SCALARS]
 )
 
 
 def is_constant_object(obj: Any) -> bool:
     """Whether an object is one that a Const stands for."""
-    return type(obj) in CONSTANT_TYPES or issubclass(type(obj), enum.Enum)
+    cls = type(obj)
+    return cls in CONSTANT_TYPES or issubclass(cls, enum.Enum) or (issubclass(cls, numpy.dtype) and plain_dtype(obj))
 
 
 def constant(obj: Any) -> Value:

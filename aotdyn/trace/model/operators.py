@@ -7,11 +7,13 @@ import operator
 import types
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import torch
 
 from ..control import Break, NotConstant
 from ..flows import arithmetic
 from ..values import (
+    Array,
     Builtin,
     Class,
     Const,
@@ -88,10 +90,15 @@ def binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
         result = tensor_binary(t, symbol, a, b, False)
         if result is not None:
             return result
+    if isinstance(a, Array) or isinstance(b, Array):
+        from ..numpy_.operators import array_binary
+
+        return array_binary(t, symbol, a, b)
     if isinstance(a, Scalar) or isinstance(b, Scalar):
         from ..torch_.tensors import scalar_binary
 
-        result = scalar_binary(t, symbol, a, b)
+        settled = _of_numpy(t, fn, a, b)
+        result = settled if settled is not None else scalar_binary(t, symbol, a, b)
         if result is not None:
             return result
     built = _builtin_binary(t, symbol, a, b)
@@ -189,6 +196,10 @@ def inplace(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
         result = tensor_binary(t, symbol, a, b, True)
         if result is not None:
             return result
+    if isinstance(a, Array):
+        from ..numpy_.operators import array_binary
+
+        return array_binary(t, symbol, a, b, inplace=isinstance(a.like, numpy.ndarray))
     if isinstance(a, Sequence) and a.cls in (list, collections.deque) and symbol == "+":
         items = unpack(t, b)
         t.mutated(a)
@@ -236,6 +247,10 @@ def unary(t: Tracer, symbol: str, a: Value) -> Value:
         from ..torch_.tensors import tensor_unary
 
         return tensor_unary(t, symbol, a)
+    if isinstance(a, Array):
+        from ..numpy_.operators import array_unary
+
+        return array_unary(t, symbol, a)
     method = special_method(t, a, f"__{name}__")
     if method is None:
         t.raise_(TypeError, f"bad operand type for unary {symbol}: {a.cls.__name__!r}")
@@ -248,16 +263,25 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     name, fn, reflected = COMPARE[symbol]
     if isinstance(a, Const) and isinstance(b, Const):
         return fold(t, fn, [a, b], {})  # type: ignore[return-value]
+    if _is_dtype(a) or _is_dtype(b):
+        folded = _fold(t, fn, a, b)
+        if folded is not None:
+            return folded
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         from ..torch_.tensors import tensor_compare
 
         result = tensor_compare(t, symbol, a, b)
         if result is not None:
             return result
+    if isinstance(a, Array) or isinstance(b, Array):
+        from ..numpy_.operators import array_binary
+
+        return array_binary(t, symbol, a, b)
     if isinstance(a, Scalar) or isinstance(b, Scalar):
         from ..torch_.tensors import scalar_binary
 
-        result = scalar_binary(t, symbol, a, b)
+        settled = _of_numpy(t, fn, a, b)
+        result = settled if settled is not None else scalar_binary(t, symbol, a, b)
         if result is not None:
             return result
     built = _builtin_compare(t, symbol, a, b)
@@ -296,6 +320,18 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
         same = is_same(t, a, b)
         return Const(same if symbol == "==" else not same)
     t.raise_(TypeError, f"{symbol!r} not supported between instances of {a.cls.__name__!r} and {b.cls.__name__!r}")
+
+
+def _of_numpy(t: Tracer, fn: Any, a: Value, b: Value) -> Value | None:
+    """An operator of a symbol and a number of numpy's, which makes the symbol a constant; None for other operands."""
+    if any(isinstance(each, Const) and isinstance(each.value, numpy.generic) for each in (a, b)):
+        return fold(t, fn, [a, b], {})
+    return None
+
+
+def _is_dtype(v: Value) -> bool:
+    """Whether a value is a dtype of numpy: it is equal to the class of its scalars, and to text."""
+    return isinstance(v, Const) and issubclass(v.cls, numpy.dtype)
 
 
 def _builtin_compare(t: Tracer, symbol: str, a: Value, b: Value) -> bool | None:
@@ -384,6 +420,8 @@ def truth(t: Tracer, v: Value) -> bool:
         return bool(v.value)
     if isinstance(v, Tensor):
         raise Break("a branch on a tensor's data", "Use torch.where, or torch.cond where both sides are needed.")
+    if isinstance(v, Array):
+        raise Break("a branch on an array's data")
     if isinstance(v, Scalar):
         from ..torch_.tensors import scalar_truth
 

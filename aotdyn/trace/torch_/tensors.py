@@ -6,6 +6,7 @@ import operator
 from collections.abc import Sequence as Items
 from typing import Any
 
+import numpy
 import torch
 
 from aotdyn.graph.build import Operand
@@ -144,7 +145,9 @@ def is_operand(value: Value) -> bool:
     """Whether a tensor's operators take the value: a tensor, a number or a symbol."""
     if isinstance(value, (Tensor, Scalar)):
         return True
-    return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex))
+    return isinstance(value, Const) and isinstance(
+        value.value, (bool, int, float, complex, numpy.integer, numpy.floating)
+    )
 
 
 def tensor_binary(t: Any, symbol: str, a: Value, b: Value, inplace: bool) -> Value | None:
