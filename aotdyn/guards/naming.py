@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
 import torch
 
 Path = tuple[str, str]
@@ -27,7 +28,11 @@ DESCRIPTORS = (
     types.ClassMethodDescriptorType,
 )
 
+NUMPY_FUNCTIONS: tuple[type, ...] = (numpy.ufunc, type(numpy.sum))
+"""Types of numpy's functions that aren't Python's or CPython's own."""
+
 NAMED_TYPES = (
+    *NUMPY_FUNCTIONS,
     type,
     types.FunctionType,
     types.BuiltinFunctionType,

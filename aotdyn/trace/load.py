@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import torch
 
 from aotdyn.guards import ahead, constants, naming
@@ -43,6 +44,7 @@ C_FUNCTIONS = (
     torch._ops.HigherOrderOperator,
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
+    *naming.NUMPY_FUNCTIONS,
 )
 _HEAPTYPE = 1 << 9
 
@@ -104,6 +106,13 @@ def _load(t: Any, obj: Any, source: Source) -> Value:
         return _object(t, obj, source)
     t.guard("TYPE", source, cls)
     return Opaque(obj, source)
+
+
+def _array(t: Any, obj: Any, source: Source) -> Value:
+    from .numpy_.arrays import load_array
+
+    t.guard("TYPE", source, numpy.ndarray)
+    return load_array(t, obj, source) or Opaque(obj, source)
 
 
 def _sequence(t: Any, obj: Any, source: Source) -> Value:
@@ -280,4 +289,5 @@ LOADERS: dict[type, Callable[[Any, Any, Source], Value]] = {
     functools.partial: _partial,
     functools._lru_cache_wrapper: _memoised,
     **dict.fromkeys(ahead.TYPES, _iterator),
+    numpy.ndarray: _array,
 }

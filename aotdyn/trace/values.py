@@ -131,6 +131,37 @@ class Tensor(Value):
         return torch.nn.Parameter if isinstance(self.fake, torch.nn.Parameter) else torch.Tensor
 
 
+class Array(Value):
+    """A numpy array, or a numpy scalar of data (`cls` tells): `tensor` has its elements, and shares memory with it.
+
+    `like` is an array of the same dtype, shape and strides with other elements:
+    numpy's own answers about it say what its answers about this one look like.
+    """
+
+    __slots__ = ("_tensor", "cls", "like", "obj")
+
+    def __init__(
+        self, cls: type, tensor: Tensor | Callable[[], Tensor], like: Any, source: Source | None = None, obj: Any = None
+    ) -> None:
+        super().__init__(source)
+        self.cls = cls
+        self._tensor = tensor
+        self.like = like
+        self.obj = obj  # the real array of an input
+
+    @property
+    def tensor(self) -> Tensor:
+        """Its elements in the graph; of an array from outside an input, made when it is first asked for."""
+        if not isinstance(self._tensor, Tensor):
+            self._tensor = self._tensor()
+        return self._tensor
+
+    def rebuild(self, e: Any) -> int:
+        """The array of an epilogue."""
+        name = "numpy_array" if hasattr(self.like, "flags") and self.like.flags.writeable else "numpy_readonly"
+        return e.helper(name if self.cls.__name__ == "ndarray" else "numpy_scalar", e.value(self.tensor))
+
+
 class Scalar(Value):
     """A number known as a symbol only: `sym` is a torch.SymInt, SymFloat or SymBool, `node` computes it."""
 

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Sequence as Items
 from typing import Any
 
+import numpy
 import torch
 
 from aotdyn.graph import effects
@@ -49,8 +50,13 @@ class Operands:
         if isinstance(value, Const):
             if type(value.value) is range:
                 return list(value.value)
-            self.leaves.append(value.value)
-            return value.value
+            native = value.value
+            if isinstance(native, numpy.generic):
+                if not isinstance(native, (numpy.integer, numpy.floating)):
+                    raise Break(f"a {value.cls.__qualname__} as argument of an operator")
+                native = native.item()
+            self.leaves.append(native)
+            return native
         if isinstance(value, Sequence):
             return self._sequence(value)
         if isinstance(value, Mapping) and value.cls is dict:

@@ -78,7 +78,6 @@ BREAKS: dict[str, str] = {
     "torch.compile": "a call of torch.compile",
     "torch.save": "saving a file",
     "torch.load": "loading a file",
-    "torch.from_numpy": "a tensor made of a numpy array",
     "torch.frombuffer": "a tensor made of a buffer",
     "torch.is_nonzero": "a branch on a tensor's data",
     "torch.jit.script": "TorchScript",

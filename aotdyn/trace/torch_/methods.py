@@ -33,7 +33,7 @@ DATA = "It depends on the data of a tensor; Python runs it between two graphs. K
 
 BROKEN_METHODS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
-        leaf.words("tolist numpy __array__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __contains__"),
+        leaf.words("tolist __array__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __contains__"),
         ("a tensor's data as a Python object", DATA),
     ),
     **dict.fromkeys(("__repr__", "__format__", "__str__"), ("text of a tensor's data", DATA)),
