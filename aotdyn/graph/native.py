@@ -18,6 +18,7 @@ from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
+from torch.autograd import grad_mode
 from torch.utils import checkpoint as checkpoints
 
 Function = Callable[..., Any]
@@ -113,6 +114,8 @@ EAGER: dict[Any, Function] = {
 """What a graph that runs eagerly calls in the place of an operator."""
 
 FAKE: dict[Any, Function] = {
+    grad_mode._enter_inference_mode: lambda mode: None,
+    grad_mode._exit_inference_mode: lambda guard: None,
     autograd_function_apply: apply_function,
     tag_activation_checkpoint: lambda function, *args, **options: function(*args),
     while_loop_op: lambda condition, body, carried, more: body(*carried, *more),

@@ -369,9 +369,9 @@ class Tracer:
     def mutated(self, value: Value) -> None:
         """To be called before a value's state changes: remembers what the epilogue has to replay."""
         self.changes += 1
-        if self.isolated and value is not self.state.token:
-            if value.source is not None or value.serial < self.isolated[-1]:
-                raise Break("a change of what exists outside, in a function that may run at another time or not at all")
+        older = self.isolated and (value.source is not None or value.serial < self.isolated[-1])
+        if older and value is not self.state.token:
+            raise Break("a change of what exists outside, in a function that may run at another time or not at all")
         if value.source is not None:
             self.changed.setdefault(value, True)
 

@@ -13,16 +13,20 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch.autograd import grad_mode
 
 from aotdyn.graph import effects
 from aotdyn.guards import globalstate
 
-from ..control import Break
+from ..control import Break, Unbuildable
 from ..handlers import handles
 from ..values import Const, Value, force
 
 DEVICES = effects.Modes.DEVICES
 """Devices whose autocast mode can change while tracing."""
+
+INFERENCE = (grad_mode._enter_inference_mode, grad_mode._exit_inference_mode)
+"""What opens inference mode and closes it; there is no setter."""
 
 DEVICE_MODE = ("torch.utils._device", "DeviceContext")
 """The function mode that stands for a default device: it changes nothing but factories."""
@@ -40,6 +44,7 @@ class State:
         self.began: dict[Any, Any] = {}
         self.current: dict[Any, Any] = {}
         self.nesting = 0
+        self.opened: list[Any] = []  # inference modes that are entered and not left
         self._noted = False
 
     def read(self, key: Any) -> Any:
@@ -60,16 +65,18 @@ class State:
         self.current[key] = value
         self.record(mode.setter, (*mode.key, value))
 
-    def record(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def record(self, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
         """A node that calls a mode's setter; the real modes stay as they are."""
         real = effects.Modes()
         try:
-            self.t.builder.call_function(function, args, {}, self.t.stack_lines())
+            return self.t.builder.call_function(function, args, {}, self.t.stack_lines())
         finally:
             real.restore()
 
     def changes(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
         """Calls that take the process from the modes that the trace began with to the present ones."""
+        for guard in self.opened:
+            raise Unbuildable(guard, "inference mode is on")
         calls = [
             (MODES[key].setter, (*MODES[key].key, value))
             for key, value in self.current.items()
@@ -80,7 +87,7 @@ class State:
 
     def replays(self, node: Any) -> bool:
         """Whether a node of the graph does nothing but what `changes` does."""
-        return any(node.target is mode.setter for mode in MODES.values())
+        return node.target in INFERENCE or any(node.target is mode.setter for mode in MODES.values())
 
     def initial(self, facts: Iterable[str]) -> dict[str, Any]:
         """The facts as the trace began, encoded: the `expected` of a GLOBAL guard."""
@@ -115,19 +122,21 @@ class State:
             yield
             return
         real = effects.Modes()
-        try:
+        with contextlib.ExitStack() as stack:
+            if "inference" in moved:
+                stack.enter_context(torch._C._InferenceMode(self.current["inference"]))  # type: ignore[attr-defined]
+                moved = ["grad", *(key for key in moved if key not in ("grad", "inference"))]
+            stack.callback(real.restore)
             for key in moved:
-                MODES[key].setter(*MODES[key].key, self.current[key])
+                MODES[key].setter(*MODES[key].key, self.read(key))
             torch.set_autocast_cache_enabled(False)  # casts of fakes must not stay in the real cache
             yield
-        finally:
-            real.restore()
 
 
 class Mode:
     """How one changeable mode is read and set; `fact` guards its first reading."""
 
-    def __init__(self, fact: str, read: Callable[..., Any], setter: Callable[..., Any], *key: Any) -> None:
+    def __init__(self, fact: str, read: Callable[..., Any], setter: Any, *key: Any) -> None:
         self.fact, self.setter, self.key = fact, setter, key
         self.reader = read
 
@@ -146,6 +155,7 @@ def _autocast_modes() -> dict[Any, Mode]:
 
 MODES: dict[Any, Mode] = {
     "grad": Mode("grad_enabled", torch.is_grad_enabled, torch._C._set_grad_enabled),
+    "inference": Mode("inference_mode", torch.is_inference_mode_enabled, None),
     "cache": Mode("autocast", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     **_autocast_modes(),
 }
@@ -164,6 +174,11 @@ def _device(value: Value | None) -> str:
     if device not in DEVICES:
         raise Break(f"autocast of device {device!r}")
     return device
+
+
+@handles(torch.is_inference_mode_enabled)
+def _is_inference_mode_enabled(t: Any) -> Value:
+    return Const(t.state.read("inference"))
 
 
 @handles(torch.is_grad_enabled)
@@ -273,7 +288,6 @@ def _fact(fact: str, *readers: Callable[[], Any]) -> None:
         declare(reader)
 
 
-_fact("inference_mode", torch.is_inference_mode_enabled)
 _fact("default_dtype", torch.get_default_dtype)
 _fact("default_device", torch.get_default_device)
 _fact(

@@ -73,7 +73,7 @@ def grad_mode_as_function(w):
     return a.requires_grad, (w * 2).requires_grad
 
 
-@program(leaf)
+@program(leaf, whole=True)
 def inference(w):
     with torch.inference_mode():
         a = w * 2
@@ -81,14 +81,14 @@ def inference(w):
     return a, inside, torch.is_inference_mode_enabled(), a.is_inference(), a.requires_grad
 
 
-@program(leaf)
+@program(leaf, whole=True)
 def inference_off(w):
     with torch.inference_mode(False):
         a = w * 2
     return a, a.is_inference()
 
 
-@program(leaf)
+@program(leaf, whole=True)
 def inference_as_decorator(w):
     @torch.inference_mode()
     def f(x):
@@ -106,12 +106,33 @@ def inference_around_a_break(w):
     return b, b.is_inference(), torch.is_inference_mode_enabled(), (w * 2).requires_grad
 
 
+@program(leaf, whole=True)
+def modes_inside_inference(w):
+    with torch.inference_mode():
+        with torch.enable_grad():
+            a = w * 2, torch.is_grad_enabled()
+        with torch.inference_mode(False):
+            b = w * 3, torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        c = w * 4, torch.is_grad_enabled()
+    return a, b, c, torch.is_grad_enabled(), (w * 2).requires_grad, b[0].requires_grad
+
+
+@program(leaf, graphs=False)
+def raises_inside_inference(w):
+    try:
+        with torch.inference_mode():
+            y = w.reshape(7)
+    except RuntimeError:
+        y = w * 2
+    return y.is_inference(), torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+
 @torch.inference_mode()
 def inferring(w):
     return torch.relu(w) + 1
 
 
-@program(leaf)
+@program(leaf, whole=True)
 def calls_inferring(w):
     return inferring(w)
 
