@@ -48,7 +48,7 @@ def conditions(mode: FakeTensorMode, fakes: Sequence[Any], known: frozenset[str]
     env = mode.shape_env
     assert env is not None
     found = [guard.expr for guard in env.guards if str(guard.expr) not in known]
-    for symbol, value in env.replacements.items():
+    for symbol, value in replacements(env):
         if f"{symbol} is {value}" not in known:
             found.append(sympy.Eq(symbol, value, evaluate=False))
     made = []
@@ -60,6 +60,13 @@ def conditions(mode: FakeTensorMode, fakes: Sequence[Any], known: frozenset[str]
         except (relations.Inexpressible, KeyError) as error:
             raise Inexpressible(str(expression)) from error
     return made
+
+
+def replacements(env: Any) -> list[tuple[Any, Any]]:
+    """Symbols of sizes that are others'; not numbers of data that got a new name when the graph was traced again."""
+    return [
+        (symbol, value) for symbol, value in env.replacements.items() if env.unbacked_renamings.get(symbol) != value
+    ]
 
 
 def _places(fakes: Sequence[Any]) -> dict[Any, Place]:

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 from torch._guards import TracingContext, tracing
 
-from aotdyn.backends.conditions import Condition, Inexpressible, conditional, conditions
+from aotdyn.backends.conditions import Condition, Inexpressible, conditional, conditions, replacements
 from aotdyn.graph import build
 from aotdyn.graph import program as programs
 from aotdyn.graph.effects import Modes
@@ -131,7 +131,7 @@ def facts(mode: FakeTensorMode) -> frozenset[str]:
     shape_env = mode.shape_env
     if shape_env is None:
         return frozenset()
-    replaced = (f"{symbol} is {value}" for symbol, value in shape_env.replacements.items())
+    replaced = (f"{symbol} is {value}" for symbol, value in replacements(shape_env))
     return frozenset((*(str(guard.expr) for guard in shape_env.guards), *replaced))
 
 

@@ -235,7 +235,11 @@ class _Job:
         except Unsuitable as error:
             log.info("a graph runs eagerly: %s", error)
             self.save(digest, {EAGER: str(error).encode()})
-        except context.Specialized:
+        except context.Specialized as error:
+            if not any(item.dynamic for item in self.program.inputs):  # facts about numbers of the data
+                log.info("a graph runs eagerly: %s", error)
+                self.save(digest, {EAGER: str(error).encode()})
+                return codegen.to_function(self.program, self.locate)
             self.save(digest, {SHAPES: b""})
             return self.per_shape()
         except Exception as error:

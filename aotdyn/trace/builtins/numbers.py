@@ -236,7 +236,11 @@ def _is_c(raw: Any) -> bool:
 def tensor_number(t: Any, value: Tensor, cls: type) -> Value:
     """`int(tensor)` and the like: left to the tensors' own handler where one is declared, else a break."""
     from aotdyn.trace.handlers import HANDLERS
+    from aotdyn.trace.torch_.tensors import known_number
 
+    known = known_number(value)
+    if known is not None:
+        return fold(t, cls, Const(known))
     handler = HANDLERS.get(torch.Tensor.item)
     if getattr(t.options, "capture_scalar_outputs", False) and handler is not None:
         return model.call(t, model.class_value(t, cls), [model.call(t, Builtin(torch.Tensor.item), [value], {})], {})

@@ -263,6 +263,11 @@ def _index(t: Tracer, v: Value, what: str) -> Any:
     if isinstance(v, Object) and v.cls is slice:
         return slice(*[_index(t, v.attrs[name], what) for name in ("start", "stop", "step")])  # type: ignore[arg-type]
     if isinstance(v, Tensor):
+        from ..torch_.tensors import known_number
+
+        known = known_number(v)
+        if type(known) is int:
+            return known
         raise Break("a tensor as the index of a list or tuple", "Its value is needed while tracing: use a Python int.")
     if isinstance(v, Object):
         method = special_method(t, v, "__index__")

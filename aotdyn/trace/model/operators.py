@@ -419,6 +419,11 @@ def truth(t: Tracer, v: Value) -> bool:
     if isinstance(v, Const):
         return bool(v.value)
     if isinstance(v, Tensor):
+        from ..torch_.tensors import known_number
+
+        known = known_number(v)
+        if known is not None:
+            return bool(known)
         raise Break("a branch on a tensor's data", "Use torch.where, or torch.cond where both sides are needed.")
     if isinstance(v, Array):
         raise Break("a branch on an array's data")

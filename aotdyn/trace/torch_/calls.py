@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from collections.abc import Sequence as Items
 from typing import Any
 
@@ -149,7 +150,55 @@ def call_torch(t: Any, fn: Any, args: Items[Value], kwargs: dict[str, Value]) ->
 
 
 def record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -> Value:
-    """Record a call of a function, or of the method that a string names, and wrap its result."""
+    """Record a call of a function, or of the method that a string names, and wrap its result.
+
+    A tensor without dimensions given for a number (`addcmul(x, y, value=t)`) becomes one in the graph.
+    """
+    try:
+        return _record(t, target, args, kwargs)
+    except Break as failed:
+        cause = failed.__cause__
+        if not isinstance(cause, FakeFailure) or cause.kind != "data-dependent" or target == "item":
+            raise
+        for chosen in _without_dimensions(args, kwargs):
+            try:
+                return _record(
+                    t,
+                    target,
+                    [number_of(t, each) if i in chosen else each for i, each in enumerate(args)],
+                    {name: number_of(t, each) if name in chosen else each for name, each in kwargs.items()},
+                )
+            except Break:
+                pass  # not these
+        raise
+
+
+def _without_dimensions(args: Items[Value], kwargs: dict[str, Value]) -> Iterator[set[Any]]:
+    """Choices of arguments (positions and names) that are tensors without dimensions: the last ones first, then all."""
+    found: list[Any] = []
+    for place, each in [*enumerate(args), *kwargs.items()]:
+        value = force(each)
+        if isinstance(value, Tensor) and value.fake.dim() == 0 and not value.fake.requires_grad:
+            found.append(place)
+    yield from ({place} for place in reversed(found))
+    if len(found) > 1:
+        yield set(found)
+
+
+def number_of(t: Any, v: Value) -> Value:
+    """The number in a tensor as a symbol of the graph. Where no option captures such, the graph alone may read it."""
+    mode = t.builder.fake_mode
+    before, mode.allow_scalar_outputs = mode.allow_scalar_outputs, True
+    try:
+        number = _record(t, "item", [v], {})
+    finally:
+        mode.allow_scalar_outputs = before
+    if isinstance(number, Scalar) and number.node is not None:
+        number.node.meta["called"] = False  # where nobody reads it, it isn't computed
+    return number
+
+
+def _record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -> Value:
     operands = Operands(t)
     arguments = [operands.convert(arg) for arg in args]
     keywords = {name: operands.convert(arg) for name, arg in kwargs.items()}

@@ -11,7 +11,7 @@ from ..control import Break, NotConstant
 from ..handlers import HANDLERS, foldable, handles
 from ..values import Class, Const, Sequence, Tensor, Value, force
 from . import calls, leaf
-from .tensors import shape_value, tensor_iterate, tensor_length
+from .tensors import known_number, shape_value, tensor_iterate, tensor_length
 
 FACT_METHODS = leaf.words(
     "stride dim ndimension numel nelement storage_offset is_contiguous is_floating_point is_complex is_conj is_neg"
@@ -145,9 +145,25 @@ def _size(t: Any, v: Value, dim: Value | None = None) -> Value:
 
 @handles(leaf.raw_method("item"))
 def _item(t: Any, v: Value) -> Value:
+    known = known_number(_tensor(v))
+    if known is not None:
+        return Const(known)
     if getattr(t.options, "capture_scalar_outputs", False):
-        return calls.record(t, "item", [v], {})
+        return calls.number_of(t, _tensor(v))
     raise Break("Tensor.item: a tensor's data as a Python object", DATA)
+
+
+@handles(leaf.raw_method("tolist"))
+def _tolist(t: Any, v: Value) -> Value:
+    """A number, or lists of numbers, where numbers of data are captured."""
+    tensor = _tensor(v)
+    sizes = [calls.concrete(size) for size in tensor.fake.shape]
+    if not getattr(t.options, "capture_scalar_outputs", False) or None in sizes:
+        raise Break("Tensor.tolist: a tensor's data as a Python object", DATA)
+    if not sizes:
+        return _item(t, tensor)
+    parts = [calls.record(t, "select", [tensor, Const(0), Const(i)], {}) for i in range(sizes[0])]
+    return Sequence(list, [_tolist(t, part) for part in parts])
 
 
 @handles(leaf.raw_method("type"))

@@ -174,12 +174,52 @@ def tensor_unary(t: Any, symbol: str, a: Value) -> Value:
 
 def tensor_getitem(t: Any, v: Tensor, index: Value) -> Value:
     """`v[index]`."""
-    return calls.record(t, operator.getitem, [v, index], {})
+    v, index = _selected(t, v, index)
+    return v if index is _WHOLE else calls.record(t, operator.getitem, [v, index], {})
 
 
 def tensor_setitem(t: Any, v: Tensor, index: Value, value: Value) -> None:
     """`v[index] = value`."""
-    calls.record(t, operator.setitem, [v, index, value], {})
+    v, index = _selected(t, v, index)
+    calls.record(t, operator.setitem, [v, Const(...) if index is _WHOLE else index, value], {})
+
+
+_WHOLE = Sequence(tuple, [])
+
+
+def _selected(t: Any, v: Tensor, index: Value) -> tuple[Tensor, Value]:
+    """Tensor and index without the ints that are symbols: torch's subscript would make them constants, `select` not.
+
+    Only where the rest are ints, slices, None and `...`: beside a tensor an int is part of the gathering.
+    """
+    value = force(index)
+    parts = [force(each) for each in value.items] if isinstance(value, Sequence) and value.cls is tuple else [value]
+    if not any(_is_symbol(each) for each in parts) or not all(_is_plain(each) for each in parts):
+        return v, index
+    rest: list[Value] = []
+    dim = 0
+    for i, each in enumerate(parts):
+        if _is_symbol(each):
+            v = force(calls.record(t, "select", [v, Const(dim), each], {}))  # type: ignore[assignment]
+        elif isinstance(each, Const) and each.value is ...:
+            after = sum(1 for other in parts[i + 1 :] if not (isinstance(other, Const) and other.value is None))
+            dim = v.fake.dim() - after
+            rest.append(each)
+        else:
+            taken = not (isinstance(each, Const) and each.value is None)
+            dim += taken
+            rest.append(each)
+    return v, Sequence(tuple, rest) if rest else _WHOLE
+
+
+def _is_symbol(value: Value) -> bool:
+    return isinstance(value, Scalar) and value.cls is int and calls.concrete(value.sym) is None
+
+
+def _is_plain(value: Value) -> bool:
+    if isinstance(value, Const):
+        return value.value is None or value.value is ... or type(value.value) in (int, slice)
+    return _is_symbol(value) or value.cls is slice
 
 
 def tensor_iterate(t: Any, v: Tensor) -> Sequence:
@@ -190,6 +230,12 @@ def tensor_iterate(t: Any, v: Tensor) -> Sequence:
     if not isinstance(items, Sequence):
         raise Break("iteration over a tensor")
     return items
+
+
+def known_number(v: Tensor) -> Any:
+    """The number in a tensor that was made of constants alone (and written to with such); None where data decides."""
+    known = getattr(v.fake, "constant", None)
+    return known.item() if known is not None and known.numel() == 1 else None
 
 
 def tensor_length(t: Any, v: Tensor) -> Value:
