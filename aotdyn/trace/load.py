@@ -189,7 +189,8 @@ def _method(t: Any, obj: types.MethodType, source: Source) -> Value:
 
 def _c_function(t: Any, obj: Any, source: Source) -> Value:
     receiver = getattr(obj, "__self__", None)
-    bound = receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and naming.path_of(obj) is None
+    module = isinstance(receiver, types.ModuleType) and not isinstance(obj, types.MethodWrapperType)
+    bound = receiver is not None and not module and not isinstance(receiver, type) and naming.path_of(obj) is None
     if bound and isinstance(obj, (types.BuiltinFunctionType, types.MethodWrapperType)):
         raw = getattr(type(receiver), obj.__name__, None)
         if isinstance(raw, C_FUNCTIONS):

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from aotdyn.graph.build import FakeFailure, GraphBuilder, version
-from aotdyn.guards import constants, naming
+from aotdyn.guards import constants, naming, pure
 from aotdyn.guards import sources as S
 from aotdyn.guards.sources import Source
 from aotdyn.runtime.variant import FrameSpec, Inlined
@@ -125,6 +125,7 @@ class Tracer:
         self.unlaid: set[int] = set()  # fakes whose strides aren't those that the real tensors will have
         self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it
         self.operations = 0
+        self.gathers = False  # indices that look like one number stand for many: see flex_attention
         self.isolated: list[int] = []  # regions that change nothing outside: the serial of the first value of each
         self.loops: dict[int, int] = {}
         self.started = time.monotonic()
@@ -244,6 +245,8 @@ class Tracer:
             del failure
             return value
         self.guard("TENSOR", source, obj)
+        if obj.layout is torch.sparse_coo or obj.layout in pure.COMPRESSED:
+            self.guard("CONST", S.Pure("torch.Tensor.sparse_form", source), pure.sparse_form(obj))
         self.inputs.append(source)
         self.input_versions.append((fake, version(fake)))
         self.sizes.met(source, obj, fake)

@@ -4,6 +4,6 @@ Nothing here may use a feature that the tracer breaks on: no class statements
 inside functions, no exec, no C helpers without a handler.
 """
 
-from . import functools_, heaps, itertools_
+from . import autograd_, functools_, heaps, itertools_, torch_
 
-__all__ = ["functools_", "heaps", "itertools_"]
+__all__ = ["autograd_", "functools_", "heaps", "itertools_", "torch_"]

@@ -48,7 +48,6 @@ BREAKS: dict[str, str] = {
     "aotdyn.api.mark_static": "mark_static",
     "aotdyn.api.maybe_mark_dynamic": "maybe_mark_dynamic",
     "torch._dynamo.decorators.mark_dynamic": "mark_dynamic",
-    "torch._dynamo.decorators.mark_static": "mark_static",
     "torch._dynamo.decorators.maybe_mark_dynamic": "maybe_mark_dynamic",
     "torch.random.fork_rng": "fork_rng",
     "torch.manual_seed": "seeding the random generators",
@@ -93,6 +92,25 @@ def _find(path: str) -> Any:
     return vars(sys.modules[module]).get(name) if module in sys.modules else None
 
 
+STATIC = ("torch._dynamo.decorators.mark_static",)
+"""In traced code it says of a size that it doesn't vary, and leaves no mark on the tensor."""
+
+
+def _fixing(t: Any, tensor: Value, index: Value | None = None) -> Value:
+    from .. import model
+    from .tensors import shape_value
+
+    found = force(tensor)
+    if not isinstance(found, Tensor):
+        raise Break("mark_static of something that isn't a tensor")
+    sizes = shape_value(t, found)
+    try:
+        model.as_constant(sizes if index is None else model.get_item(t, sizes, index))
+    except NotConstant:
+        raise Break("mark_static of a size that depends on data") from None
+    return Const(None)
+
+
 def _constantly(value: Any) -> Callable[..., Value]:
     return lambda t, *args, **kwargs: Const(value)
 
@@ -113,6 +131,7 @@ def register_late() -> None:
         (TRUE, lambda path: _constantly(True)),
         (FALSE, lambda path: _constantly(False)),
         (BREAKS, _break),
+        (STATIC, lambda path: _fixing),
     )
     for paths, make in tables:
         for path in paths:

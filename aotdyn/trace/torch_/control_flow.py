@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.flex_attention import flex_attention
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
@@ -68,13 +69,14 @@ class Body:
         """Shapes, dtypes and devices of the outputs."""
         return [(each.shape, each.dtype, each.device) for each in self.fakes() if isinstance(each, torch.Tensor)]
 
-    def close(self, t: Any, order: list[Any], bare: bool = False) -> Operand:
-        """The graph as an operand, its inputs from outside in this order."""
+    def close(self, t: Any, order: list[Any], bare: bool = False, aliases: bool = False) -> Operand:
+        """The graph as an operand, its inputs from outside in this order; `aliases` may come out."""
         try:
             self.scope.arrange(order)
         except FakeFailure as failure:
             raise Break(f"{self.name}: {failure.reason}") from failure
-        self._check_aliases()
+        if not aliases:
+            self._check_aliases()
         nested = regions.close(self.name, self.scope, self.outputs[0] if bare else self.outputs)
         return t.builder.nested(nested, "body")
 
@@ -269,3 +271,51 @@ def _check_reentrant(t: Any, name: str, args: list[Value], handed: list[Any], bo
             raise Break(f"{name} without an argument that requires grad")
         if not all(isinstance(fake, torch.Tensor) and fake.requires_grad for fake in body.fakes()):
             raise Break(f"{name} whose results don't all require grad")
+
+
+@handles(flex_attention)
+def _flex_attention(
+    t: Any,
+    query: Value,
+    key: Value,
+    value: Value,
+    score_mod: Value,
+    block_mask: Value,
+    scale: Value,
+    kernel_options: Value,
+    *buffers: Value,
+) -> Value:
+    name = "flex_attention"
+    regions.no_levels(name)
+    given = of([query, key, value], name)
+    *blocks, mask_mod = items(block_mask)
+    if any(items(each) for each in buffers):
+        raise Break(f"{name} with unusual arguments")
+    places = _places(t, given[0])
+    t.gathers = True
+    score = Body(t, name, score_mod, [], [_score(t, given[0]), *places])
+    mask = Body(t, name, mask_mod, [], places)
+    t.gathers = False
+    if [len(each.values) for each in (score, mask)] != [1, 1]:
+        raise Break(f"{name} whose functions don't give one tensor")
+    operands_ = calls.Operands(t)
+    options = [operands_.convert(each) for each in (scale, kernel_options)]
+    fixed = tuple(operands_.convert(each) for each in blocks)
+    more = [tuple(operands(each.scope.lifted())) for each in (score, mask)]
+    graphs = [each.close(t, each.scope.lifted(), bare=True, aliases=True) for each in (score, mask)]
+    node, result = regions.call(t, flex_attention, [*given, graphs[0], (*fixed, graphs[1]), *options, *more])
+    return Sequence(tuple, regions.results(t, node, result))
+
+
+def _score(t: Any, query: Operand) -> Value:
+    """What looks like the score of one pair."""
+    with t.builder.fake_mode, torch.no_grad():
+        fake = query.fake.new_zeros(()).requires_grad_(query.fake.requires_grad)
+    return Tensor(query.node, fake)
+
+
+def _places(t: Any, query: Operand) -> list[Value]:
+    """What looks like the numbers of batch, head, query and key."""
+    with t.builder.fake_mode, torch.no_grad():
+        fakes = [query.fake.new_zeros((), dtype=torch.int32) for _ in range(4)]
+    return [Tensor(query.node, fake) for fake in fakes]

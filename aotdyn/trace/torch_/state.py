@@ -104,8 +104,11 @@ class State:
 
     def note_operation(self) -> None:
         """Guard what every operator depends on; Break under a function mode of the user's."""
+        from . import compiler
+
         if self._noted:
             return
+        compiler.register_late()  # what is run on fake tensors has imported torch._dynamo by now
         for fact in globalstate.ALWAYS:
             self.t.guard_global(fact)
         modes = globalstate.FACTS["function_modes"].read()
