@@ -130,11 +130,14 @@ def _behind_dispatcher(
 ) -> tuple[types.CodeType, Any]:
     """The stub of `code` under a dispatcher of `extent`, and the entry behind that."""
     from aotdyn.rewrite import originals, points, stubs
-    from aotdyn.runtime import cold
+    from aotdyn.runtime import cold, home
 
     name = points.dispatcher_name(spec, extent.number)
     originals.register(name, code)
-    return stubs.stub(code, name), cold.make_entry(name, spec, extent, globals, lambda: code)
+    entry = cold.make_entry(name, spec, extent, globals, lambda: code)
+    if not entry.homes and home.blocks_wanted():
+        entry.homes.append(home.Hosted(name, entry.code))
+    return stubs.stub(code, name), entry
 
 
 def follow(function: types.FunctionType, made: types.FunctionType, entry: Any) -> None:

@@ -130,9 +130,9 @@ class Assembler:
         return self.const(None)
 
     def const(self, value: object) -> int:
-        """Index of None or an int among the constants, appended if it isn't there."""
+        """Index of None or a string among the constants, appended if this very object isn't there."""
         for index, known in enumerate(self.consts):
-            if type(known) is type(value) and known == value:
+            if known is value:
                 return index
         self.consts.append(value)
         return len(self.consts) - 1

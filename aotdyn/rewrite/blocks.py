@@ -1,20 +1,24 @@
-"""Continuations as blocks in the function's own code: the frame that broke goes on itself.
+"""Continuations as blocks behind the body of a function: its code, with places where it goes on after a break.
 
-A stub with blocks is the stub, then behind the body, for each known point:
+Behind the body, which stays as it is, stands for each known point:
 
     unpack the state into variables and stack
     the broken operation, and the questions behind it; None: jump into the body there
 
 and at the very end the switch, which every question that is answered by a
-break leads to. It looks at the continuation's `block`: a number of this code
-jumps to that block, any other enters the continuation's function form. So the
-frame stays the same from break to break, whatever the number of breaks, and
-code with fewer blocks than are known today is right as well.
+break leads to. It looks at the continuation's `block`: a label of this code
+jumps to that block; for any other the state is handed on. So a frame goes on
+itself from break to break, however many there are, and code with fewer blocks
+than are known today is right as well. Labels are compared by `is`.
+
+In front of the body stands one of two things. A *stub* asks the function's own
+dispatcher; its frame is the one that broke, and nothing else shows. A *host*
+takes state and continuation as its two arguments and goes to the switch: it
+continues what broke in another frame.
 """
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from types import CodeType
@@ -24,83 +28,109 @@ from aotdyn.rewrite import dialect, names, protocol, tables
 from aotdyn.rewrite.assembler import Assembler, Chunk, Handler, Label
 from aotdyn.rewrite.dialect import header_units, version
 from aotdyn.rewrite.operation import Operation
-from aotdyn.rewrite.stubs import arguments, cell_indices
+from aotdyn.rewrite.stubs import VARARGS, VARKEYWORDS, arguments, cell_indices
 from aotdyn.rewrite.tables import Position
+from aotdyn.rewrite.unpack import unpack
 from aotdyn.runtime.variant import ResumePoint
-
-EQUAL, LESS = dis.cmp_op.index("=="), dis.cmp_op.index("<")
-GARBAGE = -1
 
 
 class Block(NamedTuple):
-    """A point, and the names of dispatchers behind it that have others than `dispatcher_name` gives."""
+    """A point, under a label, and the names of dispatchers behind it that have others than `dispatcher_name` gives."""
 
+    label: str
     point: ResumePoint
     asks: Mapping[str, str] = {}
 
 
 def possible(code: CodeType, point: ResumePoint) -> bool:
-    """Whether the original `code` can have a block for `point`: where its stack has NULLs, it needs a plain local."""
-    return _scratch(code) >= 0 or not any("n" in spec.stack for spec in point.exits)
+    """Whether a stub of `code` can have a block for `point`: where its stack has NULLs, it needs a plain local."""
+    return _plain(code) >= 0 or not any("n" in spec.stack for spec in point.exits)
 
 
-def stub(code: CodeType, dispatcher: str, blocks: Sequence[Block], within: tuple[str, str] | None = None) -> CodeType:
-    """The stub of the original `code`, as `stubs.stub` makes it, with a block for each point.
+def stub(code: CodeType, dispatcher: str, blocks: Sequence[Block]) -> CodeType:
+    """The stub of the original `code`, as `stubs.stub` makes it, with blocks; each must be `possible`."""
+    return Stub(code, dispatcher, blocks).build()
 
-    The number of a block is its index. `within` names builtins that are called
-    around each operation: see `Operation`. Raises ValueError for a point that
-    isn't possible.
+
+def host(code: CodeType, blocks: Sequence[Block]) -> CodeType:
+    """The code of a function `(state, continuation)` that goes on in one of the blocks of the original `code`.
+
+    Returns what the function would, or what `__aotdyn_pending(state, k)` makes
+    where it meets a continuation without a block. Its free variables are the
+    original's; any cells do for them, since it takes those of the state.
     """
-    return Stub(code, dispatcher, blocks, within).build()
+    return Host(code, blocks).build()
 
 
-def _scratch(code: CodeType) -> int:
+def _plain(code: CodeType) -> int:
     """A local that may lose its value where the frame ends or hands its state over; -1: all are cells."""
     plain = [i for i, name in enumerate(code.co_varnames) if name not in code.co_cellvars]
     return plain[-1] if plain else -1
 
 
-class Stub:
-    """Builds one stub with blocks."""
+class Blocks:
+    """Builds a body with blocks; `front` puts something before it, `rest` says what becomes of other states."""
 
-    def __init__(
-        self, code: CodeType, dispatcher: str, blocks: Sequence[Block], within: tuple[str, str] | None = None
-    ) -> None:
-        self.code, self.dispatcher, self.blocks, self.within = code, dispatcher, blocks, within
+    own_names: tuple[str, ...]
+    "the names that it uses, right behind the original's: see originals.dispatcher_of"
+
+    def __init__(self, code: CodeType, blocks: Sequence[Block], pad: int = 0) -> None:
+        """With `pad` locals more than the original has."""
+        self.code, self.blocks = code, blocks
         header = header_units(code)
-        head, rest = tables.split_locations(code.co_linetable, header)
+        self.header_locations, rest = tables.split_locations(code.co_linetable, header)
         last = next(islice(code.co_positions(), header - 1, None))[0]
-        first = code.co_firstlineno
-        self.start = Position(first if last is None else last)
-        assert self.start.line is not None
+        line = code.co_firstlineno if last is None else last
+        self.start = Position(line)
         self.asm = Assembler(code, self.start)
-        self.asm.names += [dispatcher, names.FIX, names.ENTER]
-        self.head = Chunk(code.co_code, 0, header, head, first, self.start.line)
-        units = len(code.co_code) // 2
-        self.body = Chunk(code.co_code, header, units, rest, self.start.line, tables.last_line(code))
-        self.cells: list[protocol.Load] = [("LOAD_CLOSURE", index) for index in cell_indices(code)]
-        self.scratch = _scratch(code)
+        self.asm.names += self.own_names
+        self.varnames = code.co_varnames + tuple(f".{i}" for i in range(pad))
+        indices = cell_indices(code)
+        self.moved = {i: i + pad for i in indices if pad and i >= code.co_nlocals}
+        self.cells = [self.moved.get(i, i) for i in indices]
+        body = move_cells(code.co_code, self.moved)
+        self.body = Chunk(body, header, len(body) // 2, rest, line, tables.last_line(code))
+        self.scratch = len(self.varnames) - 1 if pad else _plain(code)
         self.switch = Label()
 
     def build(self) -> CodeType:
         """The code."""
-        asm, code = self.asm, self.code
-        asm.put(self.head)
-        protocol.Asking(asm, "", self.switch).ask(self.dispatcher, *arguments(code))
+        asm = self.asm
+        self.front()
         asm.put(self.body)
         places = [self._block(block) for block in self.blocks]
         self.more()
         asm.position = self.start
         self._choose(places)
         data, locations, regions = asm.finish()
-        return code.replace(
-            co_code=data,
-            co_linetable=locations,
-            co_exceptiontable=tables.encode_regions(self.redirected(regions)),
-            co_names=tuple(asm.names),
-            co_consts=tuple(asm.consts),
-            co_stacksize=asm.depth,
+        return self.finished(
+            self.code.replace(
+                co_code=data,
+                co_linetable=locations,
+                co_exceptiontable=tables.encode_regions(self.redirected(regions)),
+                co_names=tuple(asm.names),
+                co_consts=tuple(asm.consts),
+                co_varnames=self.varnames,
+                co_nlocals=len(self.varnames),
+                co_stacksize=asm.depth,
+            )
         )
+
+    def front(self) -> None:
+        """What stands before the body."""
+        raise NotImplementedError
+
+    def hand_on(self) -> None:
+        """Returns with what a state comes to that no block takes; it and its continuation are on the stack."""
+        raise NotImplementedError
+
+    def cell_places(self) -> Sequence[int] | None:
+        """Where the cells of a state go; None where the frame has them."""
+        return None
+
+    def finished(self, code: CodeType) -> CodeType:
+        """The code, with other arguments perhaps."""
+        return code
 
     def more(self) -> None:
         """What stands between blocks and switch: nothing, but for tests that break in a frame's own handlers."""
@@ -109,130 +139,113 @@ class Stub:
         """The exception table, as such tests want it."""
         return regions
 
+    def loads(self) -> list[protocol.Load]:
+        """Instructions that push the cells."""
+        return [("LOAD_CLOSURE", index) for index in self.cells]
+
     def _block(self, block: Block) -> Label:
         asm, point = self.asm, block.point
-        if not possible(self.code, point):
+        if self.scratch < 0 and not possible(self.code, point):
             raise ValueError(f"no local of {self.code.co_qualname} can take a NULL from the stack")
         place = Label()
-        operation = Operation(asm, self.code, point, self.body, {}, self.within)
+        operation = Operation(asm, self.code, point, self.body, self.moved)
         asm.position = operation.position
         asm.put(place)
-        self._unpack(point)
-        operation.follow(
-            operation.run(), self.switch, self.scratch, self.cells, block.asks, "JUMP_BACKWARD_NO_INTERRUPT"
-        )
+        unpack(asm, self.code, point, self.cell_places())
+        operation.follow(operation.run(), self.switch, self.scratch, self.loads(), block.asks)
         return place
-
-    def _unpack(self, point: ResumePoint) -> None:
-        """Variables and stack from the state on top of the stack.
-
-        Its items lie on the stack at first, the last one undermost. What the
-        stack is to hold besides them is pushed, all is put in order by SWAPs,
-        and what isn't needed, which comes to lie on top, is dropped.
-        """
-        asm, params = self.asm, point.frame.params
-        values = point.frame.stack.count("v")
-        count = len(params) + values + 2 * point.inner + len(point.frame.cells)
-        asm.op("UNPACK_SEQUENCE", count)
-        for name in self.code.co_varnames:
-            if name not in params and name not in self.code.co_cellvars:
-                # Storing NULL unbinds, without the error that DELETE_FAST may raise.
-                asm.ops(("PUSH_NULL", 0), ("STORE_FAST", self.code.co_varnames.index(name)))
-        for name in params:
-            asm.op("STORE_FAST", self.code.co_varnames.index(name))
-        given = count - len(params)
-        # Items of the state by number, as they lie; those of the cells are in the frame already.
-        held = [i if i < values + 2 * point.inner else GARBAGE for i in reversed(range(given))]
-        wanted = self._slots(point, held)
-        asm.need(count + len(wanted) + 8)
-        self._arrange(held, wanted)
-
-    def _slots(self, point: ResumePoint, held: list[int]) -> list[int]:
-        """Push what isn't in the state; the numbers of all items in the order of the stack.
-
-        `held` gets the numbers of the pushed ones, which are told apart only
-        where they differ.
-        """
-        asm = self.asm
-        null, function, saved = 10_000, 10_001, 10_002
-        wanted: list[int] = []
-        item = 0
-        slots = dialect.slots(point.frame.stack)
-        for slot, before in zip(slots, " " + slots, strict=False):
-            if slot == "n":
-                asm.op("PUSH_NULL")
-                held.append(null)
-                wanted.append(null)
-                continue
-            if slot in "eh":
-                asm.op("COPY", len(held) - held.index(item))
-                asm.ops(("PUSH_EXC_INFO", 0), ("POP_TOP", 0))
-                held.append(saved)
-                wanted.append(saved)
-                saved += 1
-                if slot == "h":
-                    held[held.index(item)] = GARBAGE
-                    item += 1
-                continue
-            assert before != "e" or wanted[-1] == saved - 1
-            wanted.append(item)
-            item += 1
-        if point.inner:
-            asm.ops(version.global_function(asm.name(names.ENTER)))
-            held += [null, function]
-            wanted += [null, function, item, item + 1]
-        return wanted
-
-    def _arrange(self, held: list[int], wanted: Sequence[int]) -> None:
-        """Put the stack, whose upper part is `held`, in the order of `wanted`, and drop the rest."""
-        asm = self.asm
-        for place, item in enumerate(wanted):
-            if held[place] == item:
-                continue
-            found = held.index(item, place)
-            for at in (found, place):
-                top = len(held) - 1
-                if at != top:
-                    asm.op("SWAP", top - at + 1)
-                    held[at], held[top] = held[top], held[at]
-        for _ in range(len(held) - len(wanted)):
-            asm.op("POP_TOP")
 
     def _choose(self, places: Sequence[Label]) -> None:
         """The switch, which finds continuation and state on the stack."""
         asm = self.asm
-        enter, failed = Label(), Label()
+        failed = Label()
         asm.need(8)
         asm.put(self.switch)
         with asm.under(Handler(failed, 0)):
             asm.ops(("COPY", 2), ("LOAD_ATTR", asm.name("block")))
-        self._search(places, 0, enter)
-        asm.put(enter)
+        for block, place in zip(self.blocks, places, strict=True):
+            other = Label()
+            asm.ops(("COPY", 1), ("LOAD_CONST", asm.const(block.label)), ("IS_OP", 0))
+            asm.op("POP_JUMP_FORWARD_IF_FALSE", other)
+            asm.ops(("POP_TOP", 0), ("SWAP", 2), ("POP_TOP", 0))
+            asm.op("JUMP_BACKWARD_NO_INTERRUPT", place)
+            asm.put(other)
+        asm.op("POP_TOP")
         for i, name in enumerate(self.code.co_varnames):
             if name not in self.code.co_cellvars:
                 # The state has them now: a local that the user deletes in what follows must not live on here.
                 asm.ops(("PUSH_NULL", 0), ("STORE_FAST", i))
         with asm.under(Handler(failed, 0)):
-            protocol.call_with_state(asm, names.ENTER)
+            self.hand_on()
         asm.op("RETURN_VALUE")
         asm.put(failed)
         protocol.Asking(asm, "", self.switch).fail()
 
-    def _search(self, places: Sequence[Label], first: int, enter: Label) -> None:
-        """Jump to the block whose number is on top, `first` being that of the first place; else to `enter`."""
-        asm = self.asm
-        half = len(places) // 2
-        if half:
-            upper = Label()
-            asm.ops(("COPY", 1), ("LOAD_CONST", asm.const(first + half)), ("COMPARE_OP", LESS))
-            asm.op("POP_JUMP_FORWARD_IF_FALSE", upper)
-            self._search(places[:half], first, enter)
-            asm.put(upper)
-            self._search(places[half:], first + half, enter)
-        elif places:
-            asm.ops(("LOAD_CONST", asm.const(first)), ("COMPARE_OP", EQUAL))
-            asm.op("POP_JUMP_FORWARD_IF_FALSE", enter)
-            asm.ops(("SWAP", 2), ("POP_TOP", 0))
-            asm.op("JUMP_BACKWARD_NO_INTERRUPT", places[0])
-        else:
-            asm.op("POP_TOP")
+
+class Stub(Blocks):
+    """Blocks behind a stub."""
+
+    def __init__(self, code: CodeType, dispatcher: str, blocks: Sequence[Block]) -> None:
+        self.dispatcher = dispatcher
+        self.own_names = (dispatcher, names.FIX, names.ENTER)
+        super().__init__(code, blocks)
+
+    def front(self) -> None:
+        header, line = header_units(self.code), self.start.line
+        assert line is not None
+        self.asm.put(Chunk(self.code.co_code, 0, header, self.header_locations, self.code.co_firstlineno, line))
+        protocol.Asking(self.asm, "", self.switch).ask(self.dispatcher, *arguments(self.code))
+
+    def hand_on(self) -> None:
+        protocol.call_with_state(self.asm, names.ENTER)
+
+
+class Host(Blocks):
+    """Blocks behind arguments that say where to go on."""
+
+    own_names = (names.PENDING, names.FIX)
+
+    def __init__(self, code: CodeType, blocks: Sequence[Block]) -> None:
+        # Two locals for the arguments, one of all that isn't a cell.
+        super().__init__(code, blocks, max(2 - code.co_nlocals, int(_plain(code) < 0)))
+
+    def front(self) -> None:
+        asm, code = self.asm, self.code
+        if code.co_freevars:
+            asm.op("COPY_FREE_VARS", len(code.co_freevars))
+        asm.ops(("LOAD_FAST", 1), ("LOAD_FAST", 0))
+        # Storing NULL unbinds.
+        asm.ops(("PUSH_NULL", 0), ("STORE_FAST", 0), ("PUSH_NULL", 0), ("STORE_FAST", 1))
+        for index in self.cells[: len(code.co_cellvars)]:
+            # Frames find out by MAKE_CELL whether a place holds a cell (PyFrame_FastToLocals).
+            asm.op("MAKE_CELL", index)
+        asm.op("RESUME", 0)
+        asm.op("JUMP_FORWARD", self.switch)
+        asm.op("NOP")  # the last unit before a chunk lends its line
+
+    def hand_on(self) -> None:
+        protocol.call_with_state(self.asm, names.PENDING)
+
+    def cell_places(self) -> Sequence[int]:
+        return self.cells
+
+    def finished(self, code: CodeType) -> CodeType:
+        flags = code.co_flags & ~(VARARGS | VARKEYWORDS)
+        return code.replace(co_argcount=2, co_posonlyargcount=2, co_kwonlyargcount=0, co_flags=flags)
+
+
+def move_cells(data: bytes, moved: Mapping[int, int]) -> bytes:
+    """`data` with cells' indices replaced. Raises ValueError where one needs more bytes than it has."""
+    if not moved:
+        return data
+    out = bytearray(data)
+    for ins in dialect.instructions(data):
+        if ins.op not in version.DEREF:
+            continue
+        new = moved.get(ins.arg, ins.arg)
+        if new >> 8 * ((ins.offset - ins.start) // 2 + 1):
+            raise ValueError("too many cells, and too few other variables")
+        for at in range(ins.offset, ins.start - 2, -2):
+            out[at + 1] = new & 255
+            new >>= 8
+    return bytes(out)

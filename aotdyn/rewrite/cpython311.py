@@ -44,6 +44,11 @@ def global_function(name: int) -> tuple[str, int]:
     return "LOAD_GLOBAL", name << 1 | 1
 
 
+def global_value(name: int) -> tuple[str, int]:
+    """The instruction that pushes the global number `name` alone."""
+    return "LOAD_GLOBAL", name << 1
+
+
 def global_name(op: str, arg: int) -> int | None:
     """Index of the name that `op` looks up among the globals, None if it doesn't."""
     return arg >> 1 if op == "LOAD_GLOBAL" else None

@@ -11,6 +11,7 @@ FIX = "__aotdyn_fix"
 PENDING = "__aotdyn_pending"
 DYNAMO = "__aotdyn_dynamo"
 
+TYPE = "__aotdyn_type"
 _DIGEST = r"_([0-9a-f]{20})(\.\d+)?(?:@\w+)?$"
 "Compiled when it is first used: a warm import, which reads no digest, has no time for it."
 

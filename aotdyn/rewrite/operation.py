@@ -38,21 +38,12 @@ class Operation:
         code: the original.
         body: the chunk of the original that holds all of its instructions behind the header.
         moved: from a cell's index in the original to that in `body`, where it has another.
-        within: names of builtins that are called before and behind the operation, whatever becomes of it.
     """
 
     def __init__(
-        self,
-        asm: Assembler,
-        code: CodeType,
-        point: ResumePoint,
-        body: Chunk,
-        moved: Mapping[int, int],
-        within: tuple[str, str] | None = None,
+        self, asm: Assembler, code: CodeType, point: ResumePoint, body: Chunk, moved: Mapping[int, int]
     ) -> None:
         self.asm, self.code, self.point, self.body, self.moved = asm, code, point, body, moved
-        self.within = None if point.inner else within
-        self.slots = dialect.slots(point.frame.stack)
         self.group = dialect.operation(dialect.instructions(code.co_code), point.frame.offset)
         self.handler = self._handler()
         self._positions = [Position(*position) for position in code.co_positions()]
@@ -77,30 +68,14 @@ class Operation:
     def run(self) -> list[Label | None]:
         """The operation; gives for each exit the label it jumps to, None where it falls through.
 
-        The stack before holds the point's slots; with `inner`, NULL, the
-        trampoline and its two arguments above them.
+        The stack before holds the point's slots; with `inner`, the inner
+        frame's continuation and state above them.
         """
-        if self.point.inner:
-            self._call_inner()
-            return [None]
-        if self.within is None:
-            return self._copied(self.handler)
-        asm, failed, done = self.asm, Label(), Label()
-        with asm.under(self.handler):
-            self._call(self.within[0])
-        jumped = self._copied(Handler(failed, self.handler.depth if self.handler else 0))
-        if None in jumped:
-            asm.op("JUMP_FORWARD", done)
-        asm.put(failed)
-        asm.op("PUSH_EXC_INFO")
-        self._call(self.within[1])
-        self._raise_again()
-        asm.put(done)
-        return jumped
-
-    def _copied(self, handler: Handler | None) -> list[Label | None]:
         asm, last, jump = self.asm, self.group[-1], Label()
-        with asm.under(handler):
+        with asm.under(self.handler):
+            if self.point.inner:
+                protocol.run_inner(asm)
+                return [None]
             for ins in self.group:
                 asm.position = self._position(ins)
                 if ins.op in version.CONDITIONAL:
@@ -110,55 +85,28 @@ class Operation:
                     asm.ops(*version.static_form(ins.op, arg))
         return [None, jump] if last.op in version.CONDITIONAL else [None] * len(self.point.exits)
 
-    def _call(self, builtin: str) -> None:
-        asm = self.asm
-        asm.ops(version.global_function(asm.name(builtin)), *version.call(0), ("POP_TOP", 0))
-
-    def _raise_again(self) -> None:
-        """Raise the exception whose state has been pushed, under the operation's own handler."""
-        asm = self.asm
-        asm.ops(("SWAP", 2), ("POP_EXCEPT", 0))
-        with asm.under(self.handler):
-            asm.op("RERAISE", 0)
-
-    def _call_inner(self) -> None:
-        """Call the trampoline with the inner frame's state; its own frames don't show in a traceback."""
-        asm = self.asm
-        failed, done = Label(), Label()
-        with asm.under(Handler(failed, len(self.slots))):
-            asm.ops(*version.call(2))
-        asm.op("JUMP_FORWARD", done)
-        asm.put(failed)
-        asm.op("PUSH_EXC_INFO")
-        protocol.fix_callee(asm)
-        self._raise_again()
-        asm.put(done)
-
     def follow(
         self,
         jumped: Sequence[Label | None],
-        hand_over: str | Label,
+        hand_over: Label,
         scratch: int,
         cells: Sequence[protocol.Load],
         asks: Mapping[str, str],
-        jump: str,
     ) -> None:
-        """Behind each exit the question to the dispatcher of what follows, and a `jump` into the body.
+        """Behind each exit the question to the dispatcher of what follows, and a jump back into the body.
 
         Args:
             jumped: what `run` gave.
             hand_over, scratch: as for `protocol.Asking`.
             cells: loads of the frame's cells.
             asks: the names of dispatchers that have others than `dispatcher_name` gives.
-            jump: the instruction that leads to the body.
         """
         asm, code = self.asm, self.code
         for spec, label in zip(self.point.exits, jumped, strict=True):
             if label is not None:
                 asm.put(label)
-            if self.within is not None:
-                self._call(self.within[1])
             values: list[protocol.Load] = [("LOAD_FAST", code.co_varnames.index(name)) for name in spec.params]
             name = dispatcher_name(spec)
-            protocol.Asking(asm, dialect.slots(spec.stack), hand_over, scratch).ask(asks.get(name, name), values, cells)
-            asm.op(jump, self.body.label(spec.offset))
+            asking = protocol.Asking(asm, dialect.slots(spec.stack), hand_over, scratch)
+            asking.ask(asks.get(name, name), values, cells)
+            asm.op("JUMP_BACKWARD_NO_INTERRUPT", self.body.label(spec.offset))

@@ -129,16 +129,21 @@ def fix_traceback(asm: Assembler) -> None:
     asm.ops(version.global_function(asm.name(names.FIX)), ("COPY", 3), *version.call(1), ("POP_TOP", 0))
 
 
-def fix_callee(asm: Assembler) -> None:
-    """Call fix with the exception on top of the stack, but keep this frame's entry of the traceback.
+def run_inner(asm: Assembler) -> None:
+    """Run an inner frame, whose continuation and state are on top of the stack, until it returns; leaves its value.
 
-    fix may drop the entry of the frame that calls it, which for a stub is a
-    frame that shouldn't show. Here the frame is the caller of an inlined
-    function: fix sees what lies behind its entry alone.
+    Its frames are called from here, as they are in plain Python: whoever looks
+    at the stack finds nothing of ours between.
     """
-    traceback, rest = asm.name("__traceback__"), asm.name("tb_next")
-    asm.ops(("COPY", 1), ("LOAD_ATTR", traceback))  # exception, entry
-    asm.ops(("COPY", 1), ("LOAD_ATTR", rest), ("COPY", 3), ("STORE_ATTR", traceback))
-    asm.ops(version.global_function(asm.name(names.FIX)), ("COPY", 4), *version.call(1), ("POP_TOP", 0))
-    asm.ops(("COPY", 2), ("LOAD_ATTR", traceback), ("COPY", 2), ("STORE_ATTR", rest))
-    asm.ops(("COPY", 2), ("STORE_ATTR", traceback))
+    again, done = Label(), Label()
+    asm.put(again)
+    asm.ops(("SWAP", 2), ("COPY", 1), ("LOAD_ATTR", asm.name("made")), ("PUSH_NULL", 0))
+    # state, continuation, function, NULL: moved, not copied, to NULL, function, state, continuation
+    asm.ops(("SWAP", 4), ("SWAP", 3), ("SWAP", 2), ("SWAP", 3), ("SWAP", 2))
+    asm.ops(*version.call(2))
+    asm.ops(version.global_function(asm.name(names.TYPE)), ("COPY", 3), *version.call(1))
+    asm.ops(version.global_value(asm.name(names.PENDING)), ("IS_OP", 0))
+    asm.op("POP_JUMP_FORWARD_IF_FALSE", done)
+    asm.op("UNPACK_SEQUENCE", 2)
+    asm.op("JUMP_BACKWARD_NO_INTERRUPT", again)
+    asm.put(done)

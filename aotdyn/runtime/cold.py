@@ -5,6 +5,7 @@ Everything behind it is imported when it is first asked for.
 
 from __future__ import annotations
 
+import functools
 import logging
 import marshal
 import threading
@@ -15,7 +16,7 @@ import msgspec
 
 from aotdyn import config, errors
 from aotdyn.report import events, logs, notice
-from aotdyn.runtime import dispatch
+from aotdyn.runtime import dispatch, home
 from aotdyn.runtime.continuation import Continuation
 from aotdyn.runtime.extent import HOOK, Extent
 
@@ -181,12 +182,13 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
 
 def continuation(entry: Entry, point: ResumePoint, globals: dict[str, Any]) -> Continuation:
     """The continuation of a resume point in a frame with these globals, with entries for what follows it."""
-    from aotdyn.rewrite.points import dispatcher_name, retarget
+    from aotdyn.rewrite.points import dispatcher_name, label_in, retarget
 
     extent: Extent = entry.extent
     with _lock:
         found = _continuations.get((point.name, extent.number, id(globals)))
         if found is not None:
+            _into_block(entry, point, found)
             return found
         code = marshal.loads(point.code)
         origin = _Origin(point.origin)
@@ -197,11 +199,28 @@ def continuation(entry: Entry, point: ResumePoint, globals: dict[str, Any]) -> C
             make_entry(name, spec, extent, globals, origin, direct=False)
         if any(name != own for own, name in names.items()):
             code = retarget(code, names)
-        found = Continuation(point.name, code, globals, point.frame, extent if extent.number else None)
-        if not extent.number and found.made is not None:
+        found = Continuation(
+            point.name, code, globals, point.frame, label_in(code, point), names, extent if extent.number else None
+        )
+        if not extent.number:
             globals.setdefault(point.name, found.made)
         _continuations[point.name, extent.number, id(globals)] = found
+        _into_block(entry, point, found)
     return found
+
+
+def _into_block(entry: Entry, point: ResumePoint, found: Continuation) -> None:
+    """Make a continuation of the entry's own frame a block of the functions that the frame belongs to."""
+    spec, frame = entry.spec, point.frame
+    if not entry.homes or (frame.module, frame.qualname, frame.digest) != (spec.module, spec.qualname, spec.digest):
+        return
+    from aotdyn.rewrite.blocks import Block
+
+    block = Block(found.block, point, found.asks)
+    for each in entry.homes:
+        each.add(block, found)
+        for name in found.asks.values():
+            _entries[name].join(each)
 
 
 def _free_name(name: str, globals: dict[str, Any]) -> str:
@@ -244,6 +263,9 @@ def install_stub(name: str, spec: FrameSpec, globals: dict[str, Any], args: tupl
 
     dispatch.install_runtime()
     entry = make_entry(name, spec, HOOK, globals, lambda: originals.by_name(name))
+    if not entry.homes and home.blocks_wanted():
+        found = functools.partial(home.in_module, spec.qualname, name)
+        entry.homes.append(home.InPlace(name, entry.code, lambda: found(entry.globals)))
     entry.install()
     return entry.asked(globals, args)
 

@@ -12,18 +12,19 @@ from typing import Any
 import torch
 from torch._C import _functorch
 
-from aotdyn.runtime import reached
+from aotdyn.runtime import home, reached
 from aotdyn.runtime.variant import FrameSpec
 
 ENTER = "__aotdyn_enter"
 FIX = "__aotdyn_fix"
 PENDING = "__aotdyn_pending"
+TYPE = "__aotdyn_type"
 DYNAMO = "__aotdyn_dynamo"
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Pending(tuple):
-    """`(state, continuation)` that a continuation function answers where it breaks again; only `enter` sees it."""
+    """`(state, continuation)` that a continuation function answers where it breaks again: its caller goes on."""
 
     __slots__ = ()
 
@@ -33,25 +34,23 @@ class Pending(tuple):
 
 def enter(state: tuple[Any, ...], k: Any) -> Any:
     """Runs continuations from `k` on until the frame returns, in a loop: they don't nest, whatever breaks again."""
-    if k.extent is not None and reached.current.get() is None:
-        with reached.within(k.extent):
-            hand = [state]
-            del state
-            return _run(hand, k)
+    # The state is handed on and not kept: a frame of ours must not hold the program's objects.
     hand = [state]
     del state
-    return _run(hand, k)
-
-
-def _run(hand: list[tuple[Any, ...]], k: Any) -> Any:
-    while True:
-        # The state is handed on and not kept: a frame of ours must not hold the program's objects.
-        result = k.function(hand.pop())
-        if type(result) is not Pending:
-            return result
-        state, k = result
-        hand.append(state)
-        del state, result
+    token = reached.current.set(k.extent) if k.extent is not None and reached.current.get() is None else None
+    try:
+        while True:
+            result = k.made(hand.pop(), k)
+            if type(result) is not Pending:
+                return result
+            state, k = result
+            hand.append(state)
+            del state, result
+    finally:
+        if token is not None:
+            reached.current.reset(token)
+        if home.unsettled:
+            home.settle()
 
 
 def fix(exc: BaseException) -> BaseException:
@@ -161,3 +160,4 @@ def install_runtime() -> None:
     install(FIX, fix)
     install(PENDING, Pending)
     install(DYNAMO, torch.compiler.is_dynamo_compiling)
+    install(TYPE, type)

@@ -26,6 +26,7 @@ from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
 if TYPE_CHECKING:
     from aotdyn.guards.sources import Source
+    from aotdyn.runtime.home import Home
     from aotdyn.runtime.moved import Moved
 
 MISS = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
@@ -104,6 +105,8 @@ class Entry:
         "sizes that were seen to vary: the next trace makes them symbols"
         self.numbers: frozenset[Source] = frozenset()
         "numbers that were seen to change: the next trace lets them flow where nobody looks at them"
+        self.homes: list[Home] = []
+        "functions whose own code may continue the frame"
         self.misses = 0
         self.retired_calls = 0
         self.closed = False
@@ -144,6 +147,8 @@ class Entry:
             self.closed = self.loaded = False
             self._made_for.clear()
             self.moved, self.numbers = {}, frozenset()
+            for home in self.homes:
+                home.clear()
             self.misses = 0
             self.install()
 
@@ -298,6 +303,16 @@ class Entry:
             "reach": reached.reach,
             "leave": lambda: reached.Body(self.code(), self.globals, self.extent, arity),
         }
+
+    def join(self, home: Home) -> None:
+        """The entry's frame is of a home: what continues it becomes blocks there."""
+        from aotdyn.runtime import cold
+
+        if home not in self.homes:
+            self.homes.append(home)
+            for line in self.lines:
+                if line.variant.resumes:
+                    cold.continuation(self, line.variant.resumes[0], self.globals)
 
     def _whole(self, variant: Variant) -> None:
         """Refuses a variant that isn't one graph."""

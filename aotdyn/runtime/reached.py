@@ -8,6 +8,7 @@ context (so the thread) at hand. Elsewhere the function is plain Python.
 from __future__ import annotations
 
 import contextvars
+import functools
 import sys
 import threading
 import types
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 
-from aotdyn.runtime.continuation import mover
+from aotdyn.runtime import home
 from aotdyn.runtime.extent import Extent
 
 current: contextvars.ContextVar[Extent | None] = contextvars.ContextVar("aotdyn_extent", default=None)
@@ -26,6 +27,8 @@ current: contextvars.ContextVar[Extent | None] = contextvars.ContextVar("aotdyn_
 _lock = threading.Lock()
 _gates: dict[str, dict[str, Any]] = {}
 "Dispatcher name of a gate to the globals of its functions."
+_reached: dict[str, home.Alive] = {}
+"Dispatcher name of a gate to the functions behind it."
 
 
 @contextmanager
@@ -44,6 +47,9 @@ def within(extent: Extent | None) -> Iterator[None]:
 class Body:
     """The body of a frame left alone, as a continuation of its start: it runs within its extent."""
 
+    block = None
+    "it is no block of any code"
+
     def __init__(self, code: types.CodeType, globals: dict[str, Any], extent: Extent, arity: int) -> None:
         self.code = code.replace(
             co_argcount=arity, co_posonlyargcount=arity, co_kwonlyargcount=0, co_flags=code.co_flags & ~(0x4 | 0x8)
@@ -53,7 +59,7 @@ class Body:
         self.arity = arity
         self.call = mover(arity)
 
-    def function(self, state: tuple[Any, ...]) -> Any:
+    def made(self, state: tuple[Any, ...], k: Any) -> Any:
         """Runs the body on its arguments and cells; those of its own it makes anew."""
         closure = state[self.arity + len(self.code.co_cellvars) :]
         made = types.FunctionType(self.code, self.globals, None, None, closure or None)
@@ -61,6 +67,15 @@ class Body:
         del state
         items.reverse()
         return self.call(made, items.pop)
+
+
+@functools.cache
+def mover(arity: int) -> Callable[[types.FunctionType, Callable[[], Any]], Any]:
+    """`function(pop(), ..., pop())`: moves arguments into the callee's frame; `function(*items)` would hold them."""
+    pops = ", ".join(["pop()"] * arity)
+    namespace: dict[str, Any] = {}
+    exec(compile(f"def call(function, pop): return function({pops})", __file__, "exec"), namespace)
+    return namespace["call"]
 
 
 def reach(obj: Any) -> None:
@@ -81,6 +96,7 @@ def reach(obj: Any) -> None:
         if name not in _gates:
             _open(name, spec, function.__globals__, code)
         function.__code__ = stubs.stub(code, name)
+        _reached[name].append(function)
 
 
 def _open(name: str, spec: Any, globals: dict[str, Any], code: types.CodeType) -> None:
@@ -89,6 +105,8 @@ def _open(name: str, spec: Any, globals: dict[str, Any], code: types.CodeType) -
     from aotdyn.runtime import dispatch
 
     entries: dict[str, Any] = {}
+    functions = _reached[name] = home.Alive()
+    shared = [home.InPlace(name, lambda: code, functions)] if home.blocks_wanted() else []
 
     def gate(*args: Any) -> Any:
         if torch.compiler.is_dynamo_compiling() or sys._getframe(1).f_globals is not globals:
@@ -99,6 +117,7 @@ def _open(name: str, spec: Any, globals: dict[str, Any], code: types.CodeType) -
         entry = entries.get(extent.number)
         if entry is None:
             entry = entries[extent.number] = _entry(spec, extent, globals, code)
+            entry.homes = list(shared)
         return entry.dispatcher(*args)
 
     _gates[name] = globals

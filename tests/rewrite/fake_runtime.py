@@ -8,7 +8,7 @@ import marshal
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
-from types import CodeType, FunctionType, TracebackType
+from types import CellType, CodeType, FunctionType, TracebackType
 from typing import Any
 
 from aotdyn.rewrite import blocks, dialect, digest, names, originals, points, protocol, stubs, tables
@@ -20,24 +20,27 @@ from aotdyn.runtime.variant import ResumePoint
 class Pending(tuple):
     """What a continuation returns that breaks again."""
 
+    def __new__(cls, state: tuple[Any, ...], k: Any) -> Pending:
+        return tuple.__new__(cls, (state, k))
+
 
 class Continuation:
-    """A point's function; called with a whole state tuple."""
-
-    block = -1
+    """A point's function, called with a whole state tuple and this."""
 
     def __init__(self, point: ResumePoint, namespace: dict[str, Any], code: CodeType | None = None) -> None:
         self.point, self.namespace = point, namespace
         self.code = code or marshal.loads(point.code)
+        self.block = points.label_in(self.code, point)
 
-    def function(self, state: tuple[Any, ...]) -> Any:
-        cut = len(state) - len(self.point.frame.cells)
-        return FunctionType(self.code, self.namespace, "resume", None, state[cut:])(*state[:cut])
+    @property
+    def made(self) -> FunctionType:
+        cells = tuple(CellType() for _ in self.code.co_freevars)
+        return FunctionType(self.code, self.namespace, "resume", None, cells)
 
 
 def enter(state: tuple[Any, ...], k: Continuation) -> Any:
     while True:
-        result = k.function(state)
+        result = k.made(state, k)
         if type(result) is not Pending:
             return result
         state, k = result
@@ -64,7 +67,7 @@ def installed(**dispatchers: Any):
     """The builtins of a runtime, and any dispatchers, for a while."""
     before = set(vars(builtins))
     vars(builtins).update(
-        {names.ENTER: enter, names.FIX: fix, names.PENDING: lambda s, k: Pending((s, k))}, **dispatchers
+        {names.ENTER: enter, names.FIX: fix, names.PENDING: Pending, names.TYPE: type}, **dispatchers
     )
     yield
     for name in set(vars(builtins)) - before:
@@ -108,9 +111,7 @@ class Stepper:
     def into_blocks(self, every: int = 1) -> None:
         """From now on every n-th of the points met so far is a block of the function's own code."""
         chosen = [k for k in self.points.values() if k and blocks.possible(self.plain.__code__, k.point)][::every]
-        for number, k in enumerate(chosen):
-            k.block = number
-        code = WatchedStub(self, [blocks.Block(k.point) for k in chosen]).build()
+        code = WatchedStub(self, [blocks.Block(k.block, k.point) for k in chosen]).build()
         self.function.__code__ = code
 
     def run(self, limit: int) -> FunctionType:
@@ -174,7 +175,7 @@ class WatchedStub(blocks.Stub):
             self.places[target] = label = Label()
             self.asm.put(label)
             asking = protocol.Asking(self.asm, slots, self.switch, self.scratch)
-            asking.ask(self.stepper._handler_name(target), [], self.cells)
+            asking.ask(self.stepper._handler_name(target), [], self.loads())
             self.asm.op("JUMP_BACKWARD", self.body.label(target))
 
     def redirected(self, regions: list[tables.Region]) -> list[tables.Region]:

@@ -205,20 +205,30 @@ def test_inner_frame_under_its_callers_handlers(x, form):
             setattr(builtins, name, broken)
             stub = FunctionType(stubs.stub(caller.__code__, name), globals())
             if form == "block":
-                k.block = 0
-                stub.__code__ = blocks.stub(caller.__code__, name, [blocks.Block(point)])
+                stub.__code__ = blocks.stub(caller.__code__, name, [blocks.Block(k.block, point)])
             plain, resumed = (outcome(lambda f=f: f(x, [])) for f in (caller, stub))
             assert resumed == plain
 
 
-def test_inner_call_that_never_enters():
+def test_inner_frames_are_called_by_their_caller():
+    """Nothing of ours is between them, and an inner frame that breaks again and again doesn't nest."""
     point = point_of(lets_pass, "PRECALL", 0, ("x", "log"), "v", inner=True)
-    with installed():
-        setattr(builtins, names.ENTER, "not callable")
-        kind, (error, text, frames, *_) = outcome(
-            lambda: Continuation(point, globals()).function((1, [], [], (), None))
-        )
-    assert (kind, error, text) == ("raised", TypeError, "'str' object is not callable")
+    called = []
+
+    class Inner:
+        @staticmethod
+        def made(state, k):
+            called.append((sys._getframe(1).f_code.co_qualname, len(state)))
+            return 7 if state else vars(builtins)[names.PENDING]((1,), k)
+
+    spec = point.exits[0]
+    with installed(**{points.dispatcher_name(spec): lambda *values: (values, None)}):
+        k = Continuation(point, globals())
+        assert enter((1, [], [], (), Inner), k) == (1, [], [], 7)
+        assert called == [("lets_pass", 0), ("lets_pass", 1)]
+        Inner.made = None
+        kind, (error, text, frames, *_) = outcome(lambda: enter((1, [], [], (), Inner), k))
+    assert (kind, error, text) == ("raised", TypeError, "'NoneType' object is not callable")
     assert [frame[0] for frame in frames][1:] == ["lets_pass"]
 
 
@@ -293,14 +303,12 @@ def test_nothing_of_the_state_is_kept():
     thing, other = Thing(), Thing()
     refs = [weakref.ref(thing), weakref.ref(other)]
     point = point_of(f, "STORE_ATTR", 0, ("thing", "other"), "vv")
-    code = marshal.loads(point.code)
-    cells = tuple(f.__closure__)
-    function = FunctionType(code, globals(), "f", None, cells)
+    k = Continuation(point, globals())
     with installed():
-        given = [thing, other, other, thing]
+        given = [(thing, other, other, thing, *f.__closure__)]
         del thing, other
-        # A call with single arguments, popped, so that only the frame holds them.
-        gone, kept = function(given.pop(0), given.pop(0), given.pop(0), given.pop())
+        # Popped, so that only the frame holds the state.
+        gone, kept = k.made(given.pop(), k)
     assert gone is None
     assert isinstance(kept, Thing)
 

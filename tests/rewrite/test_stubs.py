@@ -60,7 +60,7 @@ def test_value_is_returned_and_none_too():
 
 def test_state_is_handed_over():
     class K:
-        def function(self, state):
+        def made(self, state, k):
             return "resumed", state
 
     with installed():
@@ -77,7 +77,7 @@ def test_our_frames_dont_show(where):
     exec(compile("def user(*_): raise ValueError(1)", "user.py", "exec"), namespace)
 
     class K:
-        function = staticmethod(namespace["user"])
+        made = staticmethod(namespace["user"])
 
     with installed():
         stub = answering(fails, namespace["user"] if where == "dispatcher" else lambda *_: ((), K()))

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import builtins
 import collections
+import dis
 import gc
+import marshal
 import traceback
 import weakref
 
 import pytest
 
+from aotdyn.rewrite import points
 from aotdyn.runtime import dispatch, helpers
 from aotdyn.runtime.continuation import Continuation
 from aotdyn.runtime.dispatch import Pending
@@ -16,27 +19,23 @@ from aotdyn.runtime.variant import FrameSpec
 SPEC = FrameSpec("m", "f", "d", 4, ("x",))
 
 
-def continuation(function, cells=()):
-    spec = FrameSpec("m", "f", "d", 4, function.__code__.co_varnames, cells=cells)
-    return Continuation("r", function.__code__, function.__globals__, spec)
+def continuation(function):
+    """One whose function `function(state, k)` was written by hand."""
+    return Continuation("r", function.__code__, function.__globals__, SPEC, "r", {})
 
 
 def test_enter_loops():
-    def step(n):
-        return Pending((n - 1,), STEP[0]) if n else "done"
+    def step(state, k):
+        return Pending((state[0] - 1,), k) if state[0] else "done"
 
-    STEP[:] = [continuation(step)]
-    assert dispatch.enter((5000,), STEP[0]) == "done"
-
-
-STEP: list = []
+    assert dispatch.enter((5000,), continuation(step)) == "done"
 
 
-def test_cells_become_the_closure():
+def test_cells_are_those_of_the_state():
     def make():
         a, b = 1, 2
 
-        def function(x, y, /):
+        def function(x, y):
             nonlocal a
             a += x
             return a, b, y
@@ -44,19 +43,25 @@ def test_cells_become_the_closure():
         return function
 
     made = make()
-    k = continuation(made, made.__code__.co_freevars)
-    assert k.made is None
-    assert dispatch.enter((5, 7, *made.__closure__), k) == (6, 2, 7)
-    assert made.__closure__[0].cell_contents == 6
+    code = made.__code__
+    load = next(ins.offset for ins in dis.get_instructions(code) if ins.opname == "LOAD_DEREF")
+    point = points.resume_point(code, "m", code.co_qualname, "0" * 20, load, ("x", "y"), "")
+    host = marshal.loads(point.code)
+    k = Continuation(point.name, host, globals(), point.frame, points.label_in(host, point), {})
+    dispatch.install_runtime()
+    for a in (6, 11):
+        assert dispatch.enter((5, 7, *made.__closure__), k) == (a, 2, 7)
+        assert made.__closure__[0].cell_contents == a
 
 
 def test_state_is_handed_on():
     class Thing:
         pass
 
-    def function(x, y):
+    def function(state, k):
+        x, _ = state
         seen = weakref.ref(x)
-        del x
+        del x, state
         gc.collect()
         return seen() is None
 
@@ -66,8 +71,8 @@ def test_state_is_handed_on():
 
 
 def test_fix_drops_our_frames_and_a_stub_that_entered():
-    def broken(x):
-        raise KeyError(x)
+    def broken(state, k):
+        raise KeyError(state)
 
     def stub(x):
         try:
