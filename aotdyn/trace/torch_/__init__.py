@@ -15,7 +15,6 @@ from aotdyn.trace.torch_ import (
     methods,
     modules,
     scalars,
-    setters,
     state,
     tensors,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "methods",
     "modules",
     "scalars",
-    "setters",
     "state",
     "tensors",
 ]
