@@ -34,7 +34,7 @@ C_NAMESPACES: tuple[Any, ...] = (
 )
 """Everything written in C here is an operator, but for FACTS and BROKEN."""
 
-PYTHON_NAMESPACES = (torch, torch.functional, torch.nn.functional, torch._VF, torch.sparse)
+PYTHON_NAMESPACES = (torch, torch.functional, torch.nn.functional, torch._VF, torch.sparse, torch.masked)
 """Searched for Python functions whose module is one of PYTHON_MODULES."""
 
 PYTHON_MODULES = frozenset(
@@ -45,6 +45,7 @@ PYTHON_MODULES = frozenset(
         "torch._lowrank",
         "torch._lobpcg",
         "torch.sparse",
+        "torch.masked._ops",
     ]
 )
 
@@ -65,7 +66,7 @@ TRACED = words(
     " _expand_single_value _list_or_empty _enum_list_as_int_list _get_softmax_dim _is_integer _verify_batch_size"
     " _verify_spatial_size _none_or_dtype _unpool_output_size _check_unpool_output_size _mha_shape_check"
     " _check_key_padding_mask _check_list_size as_sparse_gradcheck linear_cross_entropy"
-    " to_sparse_semi_structured"
+    " to_sparse_semi_structured _canonical_dim _generate_docstring"
 )
 """Python functions that take callables or only look at Python values."""
 
@@ -169,3 +170,11 @@ def may_raise(name: str, operands: list[Any]) -> bool:
     if name in ("getitem", "setitem", "__getitem__", "__setitem__"):
         return any(whole[i] and tensors[i].dtype is not torch.bool for i in range(1, len(tensors)))
     return False
+
+
+SPARSE_PARTS = words(
+    "values indices _values _indices crow_indices col_indices ccol_indices row_indices _nnz"
+    " values_copy indices_copy _values_copy _indices_copy crow_indices_copy col_indices_copy ccol_indices_copy"
+    " row_indices_copy"
+)
+"""Operators on sparse tensors whose result is as long as the tensor has elements, which a fake doesn't know."""
