@@ -50,6 +50,20 @@ def _names(objects: Any) -> tuple[str, ...]:
     return tuple(sorted(f"{each.__module__}.{each.__qualname__}" for each in objects))
 
 
+COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+"""Layouts of sparse tensors that hold one dimension's indices compressed."""
+
+
+def sparse_form(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a sparse tensor is besides its metadata, but for its data: dimensions, coalesced or not, size of blocks."""
+    with torch._C.DisableTorchFunction():
+        if tensor.layout is torch.sparse_coo:
+            return tensor.sparse_dim(), tensor.dense_dim(), tensor.is_coalesced()
+        if tensor.layout in (torch.sparse_bsr, torch.sparse_bsc):
+            return tensor.dense_dim(), *tensor.values().shape[-2 - tensor.dense_dim() :][:2]
+        return (tensor.dense_dim(),)
+
+
 FLAGS = tuple(
     name
     for name in (
@@ -122,6 +136,7 @@ PURE: dict[str, Accessor] = {
     "torch.Tensor.stride": Accessor(torch._C.TensorBase.stride, "strides of a tensor"),
     "torch.Tensor.storage_offset": Accessor(torch._C.TensorBase.storage_offset, "storage offset of a tensor"),
     "torch.Tensor.data_ptr_equal": Accessor(lambda a, b: a.data_ptr() == b.data_ptr(), "same first byte"),
+    "torch.Tensor.sparse_form": Accessor(sparse_form, "sparse and dense dimensions, coalesced or not, size of blocks"),
     "torch.Tensor.is_leaf": Accessor(lambda t: t.is_leaf, "whether a tensor is a leaf of the autograd graph"),
     "torch.Tensor.grad_is_none": Accessor(lambda t: t.grad is None, "whether a tensor has no gradient yet"),
 }

@@ -235,7 +235,7 @@ def _get_attr(t: Tracer, v: Value, name: str) -> Value | None:
     if isinstance(v, Tensor):
         from ..torch_.tensors import tensor_attr
 
-        if v.attrs.get(name, _MISSING) is not _MISSING:
+        if name != "data" and v.attrs.get(name, _MISSING) is not _MISSING:  # each reading of `data` makes a tensor
             return v.attrs[name]
         special = tensor_attr(t, v, name)
         return special if special is not None else _generic(t, v, name)

@@ -12,9 +12,11 @@ from aotdyn.trace.torch_ import (
     functorch,
     inference,
     leaf,
+    legacy,
     methods,
     modules,
     scalars,
+    setters,
     state,
     tensors,
 )
@@ -27,9 +29,11 @@ __all__ = [
     "functorch",
     "inference",
     "leaf",
+    "legacy",
     "methods",
     "modules",
     "scalars",
+    "setters",
     "state",
     "tensors",
 ]

@@ -205,6 +205,10 @@ def _record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -
     name = target if isinstance(target, str) else operation_name(target)
     if t.lifted and t.state.read("grad") and any(fake in t.lifted for fake in operands.tensors):
         raise Break("autograd of a tensor that was made to require a gradient while tracing")
+    if name in leaf.SPARSE_PARTS and any(
+        tensor.fake.layout is not torch.strided for tensor in operands.tensors.values()
+    ):
+        raise Break(f"{name} of a sparse tensor: how many elements it holds isn't known", HINTS["dynamic-shape"])
     raises = leaf.may_raise(name, operands.leaves)
     handled = raises and (t.in_try() or any(not isinstance(value, Tensor) or value.attrs for value in t.changed))
     if handled and t.impure:

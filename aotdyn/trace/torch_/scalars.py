@@ -1,14 +1,16 @@
-"""Tensors made of numbers, some of which are symbols: `torch.tensor([n, x.shape[0]])`."""
+"""Tensors made of numbers, some of which are symbols, or tensors of one: `torch.tensor([n, x.shape[0], x.sum()])`."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from ..control import Break
 from ..handlers import handles
-from ..values import Const, Scalar, Sequence, Value, force
+from ..values import Const, Scalar, Sequence, Tensor, Value, force
 from . import calls
 
 PLACED = frozenset(("dtype", "device"))
@@ -26,28 +28,35 @@ def _as_tensor(t: Any, *args: Value, **kwargs: Value) -> Value:
 
 
 def _made(t: Any, function: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    """The call as it is, unless a symbol is among the numbers: then each becomes a tensor, and they are stacked."""
+    """The call as it is, unless a symbol or tensor is among the numbers: then all become tensors, and are stacked."""
     if len(args) == 1 and kwargs.keys() <= PLACED:
         leaves = list(_leaves(args[0]))
         shape = _shape(args[0])
-        if any(isinstance(leaf, Scalar) for leaf in leaves) and shape is not None:
+        if shape is not None and any(isinstance(leaf, (Scalar, Tensor) if shape else Scalar) for leaf in leaves):
             placed = dict(kwargs)
             dtype = force(placed["dtype"]) if "dtype" in placed else Const(None)
             if isinstance(dtype, Const) and dtype.value is None:
-                inferred = _dtype(leaves)
-                if inferred is None:
-                    return calls.record(t, function, args, kwargs)
-                placed["dtype"] = Const(inferred)
-            return _stacked(t, leaves, shape, placed)
+                placed["dtype"] = Const(_dtype(leaves))
+            return _stacked(t, args[0], placed)
     return calls.record(t, function, args, kwargs)
 
 
-def _stacked(t: Any, leaves: list[Value], shape: list[int], placed: dict[str, Value]) -> Value:
-    parts = [calls.record(t, torch.scalar_tensor, [_number(t, leaf)], placed) for leaf in leaves]
-    if not shape:
-        return parts[0]
-    flat = calls.record(t, torch.stack, [Sequence(list, parts)], {})
-    return flat if len(shape) == 1 else calls.record(t, "reshape", [flat, *map(Const, shape)], {})
+def _stacked(t: Any, value: Value, placed: dict[str, Value]) -> Value:
+    """Nested lists or tuples of numbers as one tensor."""
+    value = force(value)
+    if not isinstance(value, Sequence):
+        return _part(t, value, placed)
+    return calls.record(t, torch.stack, [Sequence(list, [_stacked(t, item, placed) for item in value.items])], {})
+
+
+def _part(t: Any, leaf: Value, placed: dict[str, Value]) -> Value:
+    """One number as a tensor of no dimensions."""
+    if not isinstance(leaf, Tensor):
+        return calls.record(t, torch.scalar_tensor, [_number(t, leaf)], placed)
+    dtype = force(placed["dtype"])
+    if leaf.fake.requires_grad or not isinstance(dtype, Const) or not torch.can_cast(leaf.fake.dtype, dtype.value):
+        raise Break("a tensor made of numbers that are tensors with a gradient, or of another kind")
+    return calls.record(t, "to", [leaf], placed)
 
 
 def _number(t: Any, leaf: Value) -> Value:
@@ -71,7 +80,7 @@ def _shape(value: Value) -> list[int] | None:
     value = force(value)
     if not isinstance(value, Sequence):
         known = isinstance(value, Scalar) or (isinstance(value, Const) and type(value.value) in (bool, int, float))
-        return [] if known else None
+        return [] if known or (isinstance(value, Tensor) and value.fake.dim() == 0) else None
     inner = [_shape(item) for item in value.items]
     if not inner or inner[0] is None or any(each != inner[0] for each in inner):
         return None
@@ -79,7 +88,7 @@ def _shape(value: Value) -> list[int] | None:
 
 
 def _dtype(leaves: list[Value]) -> Any:
-    """The dtype that torch infers of Python numbers."""
-    if any(leaf.cls is float for leaf in leaves):
-        return torch.get_default_dtype()
-    return torch.bool if all(leaf.cls is bool for leaf in leaves) else torch.int64
+    """The dtype that torch infers of numbers and tensors."""
+    kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}
+    found = [leaf.fake.dtype if isinstance(leaf, Tensor) else kinds[leaf.cls] for leaf in leaves]
+    return functools.reduce(torch.promote_types, found)
