@@ -23,8 +23,15 @@ OPENERS: dict[Any, Any] = {
 }
 """Functions that open a mode and return its handle, with the one that closes it."""
 
+SDP: dict[str, tuple[Any, Any]] = {
+    name: (getattr(torch._C, f"_get_{name}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{name}"))
+    for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+}
+"""Kinds of kernels for scaled_dot_product_attention: whether one is allowed, and what sets that."""
+
 MODE_SETTERS: frozenset[Any] = frozenset(
     (
+        *(setter for _, setter in SDP.values()),
         *OPENERS,
         *OPENERS.values(),
         torch._C._set_grad_enabled,
@@ -134,6 +141,7 @@ class Modes:
         ]
         self.cache = torch.is_autocast_cache_enabled()
         self.nesting = _nesting()
+        self.sdp = {name: read() for name, (read, _) in SDP.items()}
         self.level = batching_level()
 
     def restore(self, *opened: tuple[Any, Any]) -> None:
@@ -150,6 +158,9 @@ class Modes:
         while batching_level() > self.level:
             predispatch._vmap_decrement_nesting()
         torch._C._set_grad_enabled(self.grad)
+        for name, (read, setter) in SDP.items():
+            if read() != self.sdp[name]:
+                setter(self.sdp[name])
 
 
 def batching_level() -> int:

@@ -39,7 +39,7 @@ def encode(value: Any) -> Any:
     encoder = _ENCODERS.get(type(value))
     if encoder is not None:
         return encoder(value)
-    if isinstance(value, enum.Enum):
+    if isinstance(value, enum.Enum) or is_bound_enum(type(value)):
         return _encode_enum(value)
     if isinstance(value, numpy.dtype) and plain_dtype(value):
         return ["np.dtype", value.str]
@@ -66,6 +66,11 @@ def is_constant(value: Any) -> bool:
     return True
 
 
+def is_bound_enum(cls: type) -> bool:
+    """Whether a class is an enumeration of C++ as pybind11 binds it (`torch.nn.attention.SDPBackend`)."""
+    return type(cls).__name__ == "pybind11_type" and hasattr(cls, "__members__")
+
+
 def plain_dtype(value: numpy.dtype) -> bool:
     """Whether a dtype is one of numpy's numbers, with nothing said beyond its text."""
     return value.type in NUMPY_SCALARS and value.metadata is None and numpy.dtype(value.str) == value
@@ -88,6 +93,8 @@ def token(value: Any) -> Hashable:
         return kind, (value.start, value.stop, value.step)
     if kind in NUMPY_SCALARS:
         return kind, value.tobytes()
+    if is_bound_enum(kind):
+        return kind, int(value)
     if kind in _ENCODERS or issubclass(kind, numpy.dtype):
         return kind, value
     return kind, id(value)
@@ -124,7 +131,8 @@ def _encode_frozenset(value: frozenset) -> Any:
 
 def _encode_enum(value: enum.Enum) -> Any:
     path = naming.path_of(type(value))
-    if path is None or type(value).__members__.get(value.name) is not value:
+    found = type(value).__members__.get(value.name)  # type: ignore[attr-defined]
+    if path is None or not (found is value or (is_bound_enum(type(value)) and found == value)):
         raise NotConstant(f"{value!r} isn't a named member of a public enumeration")
     return ["enum", *path, value.name]
 
@@ -168,7 +176,7 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "slice": lambda *bounds: slice(*(decode(bound) for bound in bounds)),
     "range": lambda *bounds: range(*(decode(bound) for bound in bounds)),
     "device": lambda kind, index: torch.device(kind) if index is None else torch.device(kind, index),
-    "enum": lambda module, qualname, name: naming.find(module, qualname)[name],
+    "enum": lambda module, qualname, name: naming.find(module, qualname).__members__[name],
     "path": naming.find,
     "np": lambda dtype, raw: numpy.frombuffer(raw, dtype)[0],
     "np.dtype": numpy.dtype,

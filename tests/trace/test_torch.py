@@ -547,3 +547,56 @@ def test_lazy_modules():
     torch.testing.assert_close(compiled(X), module(X))
     torch.testing.assert_close(first, module(X))
     assert len(graphs) == 1
+
+
+def chosen_attention(x, allowed):
+    with torch.nn.attention.sdpa_kernel(allowed):
+        y = F.scaled_dot_product_attention(x, x, x)
+        names = [each.name for each in torch.nn.attention._cur_sdpa_kernel_backends()]
+    return y, names, allowed == torch.nn.attention.SDPBackend.MATH, {allowed: 1}[allowed], allowed
+
+
+def test_kernels_of_attention():
+    x, kinds = X.reshape(1, 1, 3, 4), torch.nn.attention.SDPBackend
+    before = torch.nn.attention._cur_sdpa_kernel_backends()
+    compiled = aotdyn.compile(chosen_attention, backend="eager", fullgraph=True)
+    for allowed in (kinds.MATH, kinds.FLASH_ATTENTION, kinds.MATH):
+        plain, traced = chosen_attention(x, allowed), compiled(x, allowed)
+        torch.testing.assert_close(plain[0], traced[0])
+        assert plain[1:] == traced[1:]
+        assert torch.nn.attention._cur_sdpa_kernel_backends() == before
+
+
+def test_kernels_of_attention_across_a_break():
+    def f(x):
+        with torch.nn.attention.sdpa_kernel([torch.nn.attention.SDPBackend.MATH]):
+            y = F.scaled_dot_product_attention(x, x, x)
+            print(end="")
+            return y, torch.backends.cuda.flash_sdp_enabled()
+
+    x = X.reshape(1, 1, 3, 4)
+    compiled = aotdyn.compile(f, backend="eager")
+    for _ in range(2):
+        plain, traced = f(x), compiled(x)
+        torch.testing.assert_close(plain[0], traced[0])
+        assert plain[1] is traced[1] is False
+        assert torch.backends.cuda.flash_sdp_enabled()
+
+
+class LateParameter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_parameter("weight", None)
+
+    def forward(self, x):
+        if not hasattr(self, "weight"):
+            return x
+        return x - 1 if self.weight is None else x + self.weight
+
+
+def test_a_parameter_that_is_none_is_there():
+    module = LateParameter()
+    compiled = aotdyn.compile(module, backend="eager", fullgraph=True)
+    same(compiled(X), X - 1)
+    module.weight = nn.Parameter(torch.ones(4))
+    same(compiled(X), module(X))

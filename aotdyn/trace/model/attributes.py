@@ -522,6 +522,8 @@ def _builtin_attr(t: Tracer, v: Builtin, name: str) -> Value | None:
 def _const_attr(t: Tracer, v: Const, name: str) -> Value | None:
     if isinstance(v.value, (numpy.finfo, numpy.iinfo)) and not name.startswith("_"):
         return constant(getattr(v.value, name))
+    if name in ("name", "value") and constants.is_bound_enum(v.cls):
+        return constant(getattr(v.value, name))
     raw = class_lookup(t, v.cls, name)
     if raw is None:
         return _fallback(t, v, name) if not isinstance(v.value, enum.Enum) else _enum_attr(t, v, name)
@@ -586,7 +588,7 @@ def _note_presence(t: Tracer, v: Value, name: str, found: Lazy) -> None:
             own = object.__getattribute__(v.obj, "__dict__")
         except AttributeError:
             own = {}
-        if dict.get(own, name) is found.obj:
+        if name in own and own[name] is found.obj:
             t.guard("HAS", Attr(v.source, "__dict__"), name)
             return
     force(found)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import torch
 
-from aotdyn.guards.constants import NUMPY_SCALARS, plain_dtype
+from aotdyn.guards.constants import NUMPY_SCALARS, is_bound_enum, plain_dtype
 
 from ..control import NotConstant
 from ..values import Builtin, Class, Const, Function, Mapping, Module, Scalar, Sequence, SetValue, Value, force
@@ -23,7 +23,12 @@ CONSTANT_TYPES = frozenset(
 def is_constant_object(obj: Any) -> bool:
     """Whether an object is one that a Const stands for."""
     cls = type(obj)
-    return cls in CONSTANT_TYPES or issubclass(cls, enum.Enum) or (issubclass(cls, numpy.dtype) and plain_dtype(obj))
+    return (
+        cls in CONSTANT_TYPES
+        or issubclass(cls, enum.Enum)
+        or is_bound_enum(cls)
+        or (issubclass(cls, numpy.dtype) and plain_dtype(obj))
+    )
 
 
 def constant(obj: Any) -> Value:

@@ -157,13 +157,11 @@ def _item(t: Any, v: Value) -> Value:
 def _tolist(t: Any, v: Value) -> Value:
     """A number, or lists of numbers, where numbers of data are captured."""
     tensor = _tensor(v)
-    sizes = [calls.concrete(size) for size in tensor.fake.shape]
-    if not getattr(t.options, "capture_scalar_outputs", False) or None in sizes:
+    if not getattr(t.options, "capture_scalar_outputs", False):
         raise Break("Tensor.tolist: a tensor's data as a Python object", DATA)
-    if not sizes:
+    if not tensor.fake.dim():
         return _item(t, tensor)
-    parts = [calls.record(t, "select", [tensor, Const(0), Const(i)], {}) for i in range(sizes[0])]
-    return Sequence(list, [_tolist(t, part) for part in parts])
+    return Sequence(list, [_tolist(t, part) for part in tensor_iterate(t, tensor).items])
 
 
 @handles(leaf.raw_method("type"))

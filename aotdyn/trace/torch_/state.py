@@ -161,6 +161,7 @@ MODES: dict[Any, Mode] = {
     "inference": Mode("inference_mode", torch.is_inference_mode_enabled, None),
     "cache": Mode("autocast", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     **_autocast_modes(),
+    **{("sdp", name): Mode("sdp", read, setter) for name, (read, setter) in effects.SDP.items()},
 }
 """Modes that may change while tracing, by key."""
 
@@ -309,13 +310,24 @@ _fact("matmul_precision", torch.get_float32_matmul_precision, torch._C._get_floa
 _fact("anomaly", torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled)
 _fact("mkldnn", torch._C._get_mkldnn_enabled)
 _fact("cudnn", torch._C._get_cudnn_enabled, torch._C._get_cudnn_benchmark, torch._C._get_cudnn_deterministic)
-_fact(
-    "sdp",
-    torch._C._get_flash_sdp_enabled,
-    torch._C._get_mem_efficient_sdp_enabled,
-    torch._C._get_math_sdp_enabled,
-    torch._C._get_cudnn_sdp_enabled,
-)
+_fact("sdp", torch._C._get_sdp_priority_order)
+
+
+def _flag(key: Any, reader: Any, setter: Any) -> None:
+    """Declare what reads and sets a mode that is on or off."""
+
+    @handles(reader)
+    def _read(t: Any) -> Value:
+        return Const(t.state.read(key))
+
+    @handles(setter)
+    def _set(t: Any, enabled: Value) -> Value:
+        t.state.write(key, bool(_known(enabled, "a mode")))
+        return Const(None)
+
+
+for _name, (_reader, _setter) in effects.SDP.items():
+    _flag(("sdp", _name), _reader, _setter)
 
 
 @handles(torch._C._is_torch_function_mode_enabled)
