@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from aotdyn.graph.build import FakeFailure, GraphBuilder, version
-from aotdyn.guards import constants, naming
+from aotdyn.guards import constants, naming, pure
 from aotdyn.guards import sources as S
 from aotdyn.guards.sources import Source
 from aotdyn.runtime.variant import FrameSpec, Inlined
@@ -245,6 +245,8 @@ class Tracer:
             del failure
             return value
         self.guard("TENSOR", source, obj)
+        if obj.layout is torch.sparse_coo or obj.layout in pure.COMPRESSED:
+            self.guard("CONST", S.Pure("torch.Tensor.sparse_form", source), pure.sparse_form(obj))
         self.inputs.append(source)
         self.input_versions.append((fake, version(fake)))
         self.sizes.met(source, obj, fake)

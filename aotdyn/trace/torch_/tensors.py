@@ -102,7 +102,9 @@ def _is_leaf(t: Any, v: Tensor) -> Value:
 
 
 def _grad(t: Any, v: Tensor) -> Value:
-    """The gradient of an input is where it is; what tracing made has none yet."""
+    """The gradient of an input is where it is; what tracing made has none yet, unless it was set."""
+    if v.attrs.get("grad") is not None:
+        return v.attrs["grad"]  # type: ignore[return-value]
     if v.source is not None:
         if v.obj.requires_grad and not v.obj.is_leaf and not v.obj.retains_grad:
             raise Break("reading .grad of a tensor that isn't a leaf warns")
@@ -113,12 +115,12 @@ def _grad(t: Any, v: Tensor) -> Value:
 
 
 def set_tensor_attr(t: Any, v: Tensor, name: str, value: Value) -> None:
-    """`v.name = value`: Python attributes are kept with the value, those in C break."""
-    if name == "requires_grad":
-        flag = force(value)
-        if isinstance(flag, Const) and flag.value is v.fake.requires_grad and (v.fake.is_leaf or flag.value):
-            return
-        raise Break("setting requires_grad of a tensor")
+    """`v.name = value`: Python attributes are kept with the value, those in C have setters or break."""
+    from .setters import SETTERS
+
+    if name in SETTERS:
+        SETTERS[name](t, v, force(value))
+        return
     if hasattr(v.cls, name):
         raise Break(f"setting {name} of a tensor")
     t.mutated(v)
