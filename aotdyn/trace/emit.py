@@ -21,7 +21,7 @@ from aotdyn.guards.sources import Source
 from aotdyn.runtime.variant import Instruction
 
 from .control import Unbuildable
-from .flows import Flow
+from .flows import Data, Flow
 from .opcodes.functions import CodeValue
 from .values import (
     Builtin,
@@ -139,9 +139,22 @@ class Emitter:
         raise Unbuildable(v, f"a live {v.cls.__name__} can't be rebuilt")
 
     def _flow(self, v: Flow) -> int:
+        if isinstance(v, Data):
+            v.current()
+            register = self.shared_call(v.tensor, "tolist")
+            for index in v.path:
+                register = self.add("getitem", register, self.const(index))
+            return register
         if v.source is not None:
             return self.source(v.source)
         return self.add("binary", v.symbol, *self._many(v.operands))
+
+    def shared_call(self, v: Value, name: str) -> int:
+        """The register of `v.name()`, called once."""
+        token = ("method", (id(v), name))
+        if token not in self._constants:
+            self._constants[token] = self.call(self.add("getattr", self.value(v), name), [])
+        return self._constants[token]
 
     def _const(self, v: Const) -> int:
         try:

@@ -11,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from aotdyn.graph import effects
+
 from .control import LookedAt
-from .values import Const
+from .values import Const, Sequence
 
 if TYPE_CHECKING:
     from aotdyn.guards.sources import Source
 
-    from .values import Value
+    from .values import Tensor, Value
 
 TOTAL = ("+", "-", "*")
 """Operators that take every number."""
+MOST = 1024
+"""Numbers of a tensor that may flow, each by itself."""
 DIVIDING = ("/", "//", "%")
 """Operators that take every number but 0 on their right."""
 
@@ -55,6 +61,54 @@ class Flow(Const):
 
     def __repr__(self) -> str:
         return f"Flow({self.source or self.symbol})"
+
+
+class Data(Flow):
+    """A number that a tensor holds, at `path` of its `tolist()`; `mark` names the operation that asked for it.
+
+    The epilogue reads it, behind the graph: the tensor must be as it was.
+    """
+
+    __slots__ = ("mark", "path", "tensor", "version")
+
+    def __init__(self, tensor: Tensor, path: tuple[int, ...], mark: Any) -> None:
+        super().__init__(_like(tensor), None)
+        self.tensor, self.path, self.mark = tensor, path, mark
+        self.version = tensor.fake._version
+
+    def roots(self) -> Iterator[Any]:
+        """The operation that asked for it."""
+        yield self.mark
+
+    def current(self) -> None:
+        """Ends the attempt where the tensor has been written to since."""
+        if self.tensor.fake._version != self.version:
+            raise LookedAt(frozenset((self.mark,)))
+
+    def __repr__(self) -> str:
+        return f"Data({self.tensor}, {self.path})"
+
+
+def _like(tensor: Tensor) -> Any:
+    """Some number of the class that the tensor's numbers have."""
+    dtype = tensor.fake.dtype
+    return 1j if dtype.is_complex else 1.0 if dtype.is_floating_point else dtype is not torch.bool or 1
+
+
+def data(t: Any, tensor: Tensor) -> Value | None:
+    """`tensor.tolist()` as numbers that nobody looks at; None where somebody did, or where they can't be told apart."""
+    fake, mark = tensor.fake, ("data", t.position)
+    plain = fake.layout is torch.strided and fake.device.type != "meta" and not fake.is_inference()
+    sizes = [size if isinstance(size, int) else None for size in fake.shape]
+    if mark in t.looked_at or not plain or None in sizes or fake.numel() > MOST or effects.batching_level():
+        return None
+
+    def made(path: tuple[int, ...]) -> Value:
+        if len(path) == len(sizes):
+            return Data(tensor, path, mark)
+        return Sequence(list, [made((*path, i)) for i in range(sizes[len(path)] or 0)])
+
+    return made(())
 
 
 def flows(t: Any, obj: Any, source: Source) -> bool:

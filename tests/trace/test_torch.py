@@ -206,6 +206,29 @@ def iterates_flipped(x):
     return [row * 1 for row in reversed(x)], sum(x), [i for i, _ in enumerate(x)]
 
 
+def flowing_numbers(x):
+    """Numbers of data that nobody looks at are read behind the graph."""
+    y = x * 2
+    total = y.sum().item() * 0.5 + 1
+    return y, total, [total - 1, y.max().item()], x[0].tolist(), (x > 0)[0, 1].item()
+
+
+def data_as_sizes(x):
+    n = torch.tensor([1, 2]) + x.shape[0] - 3
+    first, second = n.tolist()
+    return x.split([first, second]), [first * 4, n.tolist()], torch.zeros(second, first)
+
+
+def tensors_of_tensors(x):
+    n = x.to(torch.int64)
+    made = torch.tensor([x.sum(), 1, x[0, 0].double()]), torch.tensor([n.sum()], dtype=torch.int32)
+    return made, torch.tensor([[n[0, 0], 2], [3, n[1, 1]]]), torch.tensor([n[0, 0] > 1, True])
+
+
+def classes_as_dtypes(x):
+    return x.to(bool).to(float).to(int), torch.zeros(2, dtype=float), x.to(complex)
+
+
 WHOLE = [
     value
     for name, value in list(globals().items())
@@ -317,6 +340,26 @@ def selects(x):
     return y * 2
 
 
+def number_of_changed_data(x):
+    y = x * 2
+    n = y[0, 0].item()
+    y.add_(1)
+    return n, y
+
+
+def number_as_key(x):
+    y = x * 2
+    return {y.numel(): 1, y.sum().item(): 2}, y + 1
+
+
+def list_as_loop(x):
+    total = x * 0
+    for n in (x > 0).sum(1).tolist():
+        for _ in range(n):
+            total += 1
+    return total
+
+
 def seeds(x):
     torch.manual_seed(3)
     return x + torch.rand(3, 4)
@@ -360,7 +403,17 @@ def test_graph_that_raises_gives_way_to_the_programs_handler(f):
 
 @pytest.mark.parametrize(
     "f",
-    [reads_data, branches, selects, seeds, breaks_under_no_grad, index_in_try_behind_a_change],
+    [
+        reads_data,
+        branches,
+        selects,
+        seeds,
+        breaks_under_no_grad,
+        index_in_try_behind_a_change,
+        number_of_changed_data,
+        number_as_key,
+        list_as_loop,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_breaks(f):

@@ -8,7 +8,9 @@ from typing import Any
 import numpy
 
 from ..control import Break
+from ..flows import data
 from ..handlers import handles
+from ..torch_.methods import numbers
 from ..torch_.tensors import BINARY, shape_value
 from ..values import Array, Const, Scalar, Sequence, Value, force
 from .functions import CHECKS, call_numpy
@@ -55,6 +57,20 @@ def _getitem(t: Any, a: Value, key: Value) -> Value:
 @handles(numpy.ndarray.__setitem__)
 def _setitem(t: Any, a: Value, key: Value, value: Value) -> Value:
     return call_numpy(t, "assignment", operator.setitem, operator.setitem, (a, key, value))
+
+
+@handles(numpy.ndarray.tolist)
+def _tolist(t: Any, a: Value) -> Value:
+    return numbers(t, _array(a).tensor, "ndarray.tolist")
+
+
+@handles(numpy.generic.item)
+def _item(t: Any, a: Value) -> Value:
+    known = force(a)
+    found = data(t, known.tensor) if isinstance(known, Array) else None
+    if found is None:
+        raise Break("a numpy scalar's data as a Python number")
+    return found
 
 
 @handles(numpy.ndarray.__len__)

@@ -27,6 +27,9 @@ HINTS = {
     "raises": "The operation raises; Python runs it, so that the error is torch's own.",
 }
 
+DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""What a class of Python's numbers says as a dtype."""
+
 SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -62,8 +65,8 @@ class Operands:
             return self._sequence(value)
         if isinstance(value, Mapping) and value.cls is dict:
             return self._mapping(value)
-        if isinstance(value, Class) and value.obj in (bool, int, float, complex):
-            return value.obj
+        if isinstance(value, Class) and value.obj in DTYPES:
+            return DTYPES[value.obj]
         if isinstance(value, (Builtin, Class)):
             raise Break(f"a {value.cls.__qualname__} as argument of an operator can't be put in a graph")
         if isinstance(value, Object) and value.cls is slice:

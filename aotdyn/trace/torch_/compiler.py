@@ -15,7 +15,7 @@ from aotdyn.guards.sources import Pure
 from .. import handlers
 from ..control import Break, NotConstant
 from ..handlers import HANDLERS, handles
-from ..values import Const, Sequence, Tensor, Value, force
+from ..values import Const, Scalar, Sequence, Tensor, Value, force
 
 TRUE = (
     "torch.compiler.is_compiling",
@@ -205,12 +205,24 @@ def _has_torch_function(t: Any, *args: Value) -> Value:
     return Const(False)
 
 
+def undecided(value: Scalar) -> bool:
+    """Whether a symbol depends on data."""
+    from .calls import concrete
+
+    return concrete(value.sym) is None and value.sym.node.hint is None
+
+
 @handles(torch._check_with)
 def _check_with(t: Any, error_type: Value, cond: Value, message: Value) -> Value:
     from .. import model
 
-    if isinstance(force(cond), Tensor):
+    known = force(cond)
+    if isinstance(known, Tensor):
         raise Break("torch._check of a tensor")
+    if isinstance(known, Scalar) and undecided(known):
+        from . import calls
+
+        return calls.record(t, torch._check, [known], {})
     if model.truth(t, cond):
         return Const(None)
     message = force(message)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..control import Break, NotConstant
+from ..flows import data
 from ..handlers import HANDLERS, foldable, handles
 from ..values import Class, Const, Sequence, Tensor, Value, force
 from . import calls, leaf
@@ -31,9 +33,12 @@ LAYOUT = tuple(f"Tensor.{name}" for name in ("stride", "is_contiguous", "storage
 
 DATA = "It depends on the data of a tensor; Python runs it between two graphs. Keep the value a tensor where you can."
 
+MOST_SIZES = 64
+"""Numbers of a tensor that go into a graph, each by itself."""
+
 BROKEN_METHODS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
-        leaf.words("tolist __array__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __contains__"),
+        leaf.words("__array__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __contains__"),
         ("a tensor's data as a Python object", DATA),
     ),
     **dict.fromkeys(("__repr__", "__format__", "__str__"), ("text of a tensor's data", DATA)),
@@ -145,23 +150,45 @@ def _size(t: Any, v: Value, dim: Value | None = None) -> Value:
 
 @handles(leaf.raw_method("item"))
 def _item(t: Any, v: Value) -> Value:
-    known = known_number(_tensor(v))
+    tensor = _tensor(v)
+    known = known_number(tensor)
     if known is not None:
         return Const(known)
     if getattr(t.options, "capture_scalar_outputs", False):
-        return calls.number_of(t, _tensor(v))
+        return calls.number_of(t, tensor)
+    number = data(t, tensor) if not tensor.fake.dim() else None
+    if number is not None:
+        return number
     raise Break("Tensor.item: a tensor's data as a Python object", DATA)
 
 
 @handles(leaf.raw_method("tolist"))
 def _tolist(t: Any, v: Value) -> Value:
-    """A number, or lists of numbers, where numbers of data are captured."""
-    tensor = _tensor(v)
-    if not getattr(t.options, "capture_scalar_outputs", False):
-        raise Break("Tensor.tolist: a tensor's data as a Python object", DATA)
+    """Nested lists: of numbers in the graph where they may become sizes, else of numbers that nobody looks at."""
+    return numbers(t, _tensor(v), "Tensor.tolist")
+
+
+def numbers(t: Any, tensor: Tensor, name: str) -> Value:
+    """The Python numbers of a tensor, in nested lists."""
+    fake = tensor.fake
+    hints = [size.node.hint if isinstance(size, torch.SymInt) else size for size in fake.shape]
+    known = None not in hints and math.prod(hints) <= MOST_SIZES
+    whole = not (fake.dtype.is_floating_point or fake.dtype.is_complex or fake.dtype is torch.bool)
+    if known and (whole or getattr(t.options, "capture_scalar_outputs", False)):
+        for size in fake.shape:
+            int(size)  # lists have a length: a size that varies becomes a constant
+        return _items(t, tensor)
+    found = data(t, tensor)
+    if found is None:
+        raise Break(f"{name}: a tensor's data as a Python object", DATA)
+    return found
+
+
+def _items(t: Any, tensor: Tensor) -> Value:
     if not tensor.fake.dim():
-        return _item(t, tensor)
-    return Sequence(list, [_tolist(t, part) for part in tensor_iterate(t, tensor).items])
+        known = known_number(tensor)
+        return calls.number_of(t, tensor) if known is None else Const(known)
+    return Sequence(list, [_items(t, _tensor(part)) for part in tensor_iterate(t, tensor).items])
 
 
 @handles(leaf.raw_method("type"))
