@@ -12,9 +12,14 @@ from typing import Any
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import aotdyn.trace.api  # noqa: F401  fills the tables
 from aotdyn.trace import handlers
 from aotdyn.trace.opcodes.table import BREAKS, OPCODES
+from tests.opinfo import surface
+from tests.opinfo.exceptions import BREAKS as BREAKING
+from tests.opinfo.exceptions import DIFFERS
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "coverage.md"
@@ -43,7 +48,7 @@ def main(argv: list[str]) -> int:
 
 def page() -> str:
     """The page's text."""
-    return "\n".join([HEAD, *_opcodes(), *_callables(), *_reasons()])
+    return "\n".join([HEAD, *_opcodes(), *_operators(), *_callables(), *_reasons()])
 
 
 def _opcodes() -> Iterator[str]:
@@ -54,6 +59,26 @@ def _opcodes() -> Iterator[str]:
     for name, reason in sorted(BREAKS.items()):
         yield f"| `{name}` | {reason} |"
     yield "\nExecuted: " + ", ".join(f"`{name}`" for name in sorted(set(known) - set(BREAKS))) + "\n"
+
+
+def _operators() -> Iterator[str]:
+    yield "## Operators of torch\n"
+    yield "Public functions and methods of torch go into the graph as one call each, or are traced into; what a tensor"
+    yield "says of itself is known. `python -m tests.opinfo` runs each operator that torch has samples for, compiled"
+    yield "and plain. With some of their samples these break:\n"
+    yield "| operator | reason |\n|---|---|"
+    yield from (f"| `{name}` | {reason} |" for name, reason in sorted(BREAKING.items()))
+    if DIFFERS:
+        yield "\nNot quite as plain torch:\n\n| operator | how |\n|---|---|"
+        yield from (f"| `{name}` | {how} |" for name, how in sorted(DIFFERS.items()))
+    yield "\nThese functions, methods and attributes break, but where what they tell is known all the same:\n"
+    groups = defaultdict(set)
+    for name, reason in surface.declared_breaks():
+        groups[reason].add(name)
+    yield from (
+        f"- {reason}: " + ", ".join(f"`{name}`" for name in sorted(groups[reason])) for reason in sorted(groups)
+    )
+    yield ""
 
 
 def _callables() -> Iterator[str]:

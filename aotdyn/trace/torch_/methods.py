@@ -38,7 +38,7 @@ MOST_SIZES = 64
 
 BROKEN_METHODS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
-        leaf.words("__array__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __contains__"),
+        leaf.words("__array__ __bool__ __int__ __float__ __complex__ __index__ __nonzero__ __long__ __contains__"),
         ("a tensor's data as a Python object", DATA),
     ),
     **dict.fromkeys(("__repr__", "__format__", "__str__"), ("text of a tensor's data", DATA)),

@@ -35,6 +35,11 @@ HIDDEN = {
     "output_nr": "the autograd graph isn't known while tracing",
     "__dict__": "the Python attributes of a tensor as a whole",
     "__cuda_array_interface__": "the address of a tensor's data",
+    "_cdata": "the address of a tensor",
+    "_post_accumulate_grad_hooks": "hooks of a tensor",
+    "grad_dtype": "the autograd graph isn't known while tracing",
+    "name": "a name given in C++",
+    "volatile": "it warns",
 }
 """Attributes that break, with the reason."""
 
