@@ -84,6 +84,10 @@ class GraphBuilder:
         self._made = self.scope.made
         self._inputs: dict[int, tuple[torch.Tensor, fx.Node, Any]] = {}
 
+    def inputs(self) -> list[torch.Tensor]:
+        """The real tensors that the graph is handed."""
+        return [real for real, _, _ in self._inputs.values()]
+
     def release(self) -> None:
         """Let go of the real tensors."""
         self._inputs.clear()

@@ -17,7 +17,19 @@ from torch._functorch import predispatch
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
+from aotdyn.graph import native
+
+_functorch = torch._C._functorch  # type: ignore[attr-defined]
+
+LEVELS: dict[Any, tuple[Any, Any]] = {
+    _functorch.TransformType.Vmap: (predispatch._vmap_increment_nesting, predispatch._vmap_decrement_nesting),
+    _functorch.TransformType.Grad: (_functorch._grad_increment_nesting, _functorch._grad_decrement_nesting),
+    _functorch.TransformType.Jvp: (predispatch._jvp_increment_nesting, predispatch._jvp_decrement_nesting),
+}
+"""Levels of torch.func: what opens one and closes it."""
+
 OPENERS: dict[Any, Any] = {
+    native.enter_dual_level: native.exit_dual_level,
     autocast_mode._enter_autocast: autocast_mode._exit_autocast,
     grad_mode._enter_inference_mode: grad_mode._exit_inference_mode,
 }
@@ -42,8 +54,7 @@ MODE_SETTERS: frozenset[Any] = frozenset(
         torch.autocast_increment_nesting,
         torch.autocast_decrement_nesting,
         torch.clear_autocast_cache,
-        predispatch._vmap_increment_nesting,
-        predispatch._vmap_decrement_nesting,
+        *(function for pair in LEVELS.values() for function in pair),
     )
 )
 """Functions that change a mode of the thread; a graph that raises between them restores what it found."""
@@ -156,7 +167,7 @@ class Modes:
         while _nesting() > self.nesting:
             torch.autocast_decrement_nesting()
         while batching_level() > self.level:
-            predispatch._vmap_decrement_nesting()
+            LEVELS[_functorch.peek_interpreter_stack().key()][1]()
         torch._C._set_grad_enabled(self.grad)
         for name, (read, setter) in SDP.items():
             if read() != self.sdp[name]:
@@ -165,7 +176,7 @@ class Modes:
 
 def batching_level() -> int:
     """The innermost functorch level of the thread, 0 outside of any."""
-    return torch._C._functorch.maybe_current_level() or 0  # type: ignore[attr-defined]
+    return _functorch.maybe_current_level() or 0
 
 
 def _nesting() -> int:

@@ -21,6 +21,8 @@ from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.autograd import grad_mode
 from torch.utils import checkpoint as checkpoints
 
+_functorch = torch._C._functorch  # type: ignore[attr-defined]
+
 Function = Callable[..., Any]
 
 
@@ -101,6 +103,26 @@ def mapped(function: Function, over: Sequence[Any], more: Sequence[Any]) -> Any:
     """A graph run on each slice, its results stacked."""
     rows = [function(*(x[i] for x in over), *more) for i in range(len(over[0]))]
     return tuple(torch.stack(column) for column in zip(*rows, strict=True))
+
+
+def require_grad(tensor: Any) -> Any:
+    """`requires_grad_` of a tensor that a transform wraps, which functorch forbids elsewhere."""
+    allowed = _functorch.get_inplace_requires_grad_allowed()
+    _functorch.set_inplace_requires_grad_allowed(True)
+    try:
+        return tensor.requires_grad_()
+    finally:
+        _functorch.set_inplace_requires_grad_allowed(allowed)
+
+
+def enter_dual_level() -> int:
+    """Open a level of forward-mode derivatives."""
+    return torch._C._enter_dual_level()  # type: ignore[attr-defined]
+
+
+def exit_dual_level(level: int) -> None:
+    """Close it."""
+    torch._C._exit_dual_level(level=level)  # type: ignore[attr-defined]
 
 
 EAGER: dict[Any, Function] = {

@@ -78,6 +78,7 @@ FLAGS = tuple(
         "_get_nnpack_enabled",
         "_get_onednn_allow_tf32",
         "_get_overrideable_sdp_enabled",
+        "_is_fwd_grad_enabled",
     )
     if hasattr(torch._C, name)
 )

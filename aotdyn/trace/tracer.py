@@ -58,7 +58,13 @@ _NOT_INLINED = (
     "warnings",
 )
 
-_INLINED = ("torch._functorch.vmap", "torch._functorch.apis")
+_INLINED = (
+    "torch._functorch.vmap",
+    "torch._functorch.apis",
+    "torch._functorch.eager_transforms",
+    "torch._functorch.functional_call",
+    "torch._functorch.utils",
+)
 
 
 class Stop(Exception):

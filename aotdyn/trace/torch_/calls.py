@@ -11,7 +11,7 @@ import numpy
 import torch
 
 from aotdyn.graph import effects
-from aotdyn.graph.build import FakeFailure, Operand
+from aotdyn.graph.build import FakeFailure, Operand, innermost
 
 from ..control import Break, NotConstant
 from ..values import Builtin, Class, Const, Mapping, Object, Scalar, Sequence, Tensor, Value, force
@@ -228,13 +228,36 @@ def _record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -
     t.drawn = t.drawn or bool(node.meta.get("random"))
     inplace = node.meta.get("mutates") or (name.endswith("_") and not name.endswith("__"))
     if inplace and effects.batching_level():
-        # What is written is the level's tensor, and outside of it the result is that very object.
-        raise Break("a change in place under torch.vmap")
+        return _written_in_level(t, node, result, operands, "out" in kwargs)
     if node.meta.get("mutates") and t.input_changed():
         if t.raises_into_handler:
             raise Break("something is changed behind an operator that may raise where Python has to run what follows")
         t.impure = True
     return wrap(t, node, result, operands.tensors)
+
+
+def _written_in_level(t: Any, node: Any, result: Any, operands: Operands, out: bool) -> Value:
+    """The result of a change in place under a transform: the tensor that it is called on (or one that it is given).
+
+    Wrapped tensors share no version counter with what they wrap: a change of
+    an input wouldn't be seen.
+    """
+    given = {memory(fake) for fake, _ in t.input_versions}
+    written = list(operands.tensors.values())[: None if out else 1]
+    if any(memory(each.fake) in given for each in written):
+        raise Break("a change in place of a tensor from outside under a transform of torch.func")
+    if isinstance(result, torch.Tensor) and id(result) not in operands.tensors:
+        if not written or memory(result) != memory(written[0].fake):
+            raise Break("a change in place under a transform of torch.func")
+        operands.tensors[id(result)] = written[0]
+    return wrap(t, node, result, operands.tensors)
+
+
+def memory(fake: Any) -> Any:
+    """Identity of a fake tensor's memory; of anything else its own."""
+    if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided:
+        return id(fake)
+    return innermost(fake).untyped_storage()._cdata
 
 
 def run(

@@ -82,11 +82,11 @@ class Body:
 
     def _check_aliases(self) -> None:
         """torch's operators refuse results that share memory with inputs or each other: the error is torch's own."""
-        seen = [regions.storage(node.meta.get("val")) for node in self.scope.graph.find_nodes(op="placeholder")]
+        seen = [calls.memory(node.meta.get("val")) for node in self.scope.graph.find_nodes(op="placeholder")]
         for fake in self.fakes():
-            if regions.storage(fake) in seen:
+            if calls.memory(fake) in seen:
                 raise Break(f"{self.name} gives what it was handed")
-            seen.append(regions.storage(fake))
+            seen.append(calls.memory(fake))
 
 
 def shared(*bodies: Body) -> list[Any]:

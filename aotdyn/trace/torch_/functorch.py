@@ -1,7 +1,7 @@
-"""`torch.vmap`: its Python code is traced into, its levels become nodes of the graph.
+"""Transforms of `torch.func`: their Python code is traced into, their levels become nodes of the graph.
 
-While a level is open, operators run on batched fake tensors, as they will on
-batched tensors when the graph runs. A break inside moves to before the level
+While a level is open, operators run on wrapped fake tensors, as they will on
+wrapped tensors when the graph runs. A break inside moves to before the level
 opens: the context manager that holds it can't be rebuilt.
 """
 
@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch._functorch.eager_transforms as transforms
 import torch._functorch.predispatch as predispatch
 
-from aotdyn.graph import effects
+from aotdyn.graph import effects, native
 
 from ..control import Break, NotConstant
 from ..handlers import handles
-from ..values import Const, Tensor, Value, force
+from ..values import Const, Sequence, Tensor, Value, force
 from . import calls
 
 _functorch = torch._C._functorch  # type: ignore[attr-defined]
@@ -49,19 +50,107 @@ def _open(t: Any, batch_size: Value, randomness: Value) -> Value:
     return _step(t, predispatch._vmap_increment_nesting, *_constants(batch_size, randomness))
 
 
-@handles(predispatch._vmap_decrement_nesting)
-def _close(t: Any) -> Value:
-    return _step(t, predispatch._vmap_decrement_nesting)
+def _level(function: Any) -> None:
+    @handles(function)
+    def _change(t: Any) -> Value:
+        return _step(t, function)
 
 
-@handles(predispatch._add_batch_dim)
-def _add_batch_dim(t: Any, tensor: Value, dim: Value, level: Value) -> Value:
-    return calls.record(t, predispatch._add_batch_dim, [tensor, dim, level], {})
+for _function in (
+    predispatch._vmap_decrement_nesting,
+    predispatch._jvp_increment_nesting,
+    predispatch._jvp_decrement_nesting,
+    _functorch._grad_increment_nesting,
+    _functorch._grad_decrement_nesting,
+):
+    _level(_function)
 
 
-@handles(predispatch._remove_batch_dim)
-def _remove_batch_dim(t: Any, tensor: Value, level: Value, size: Value, dim: Value) -> Value:
-    return calls.record(t, predispatch._remove_batch_dim, [tensor, level, size, dim], {})
+@handles(predispatch._enter_dual_level)
+def _enter_dual_level(t: Any) -> Value:
+    level = _step(t, native.enter_dual_level)
+    t.state.dual_levels.append(level.value)  # type: ignore[attr-defined]
+    return level
+
+
+@handles(predispatch._exit_dual_level)
+def _exit_dual_level(t: Any, *, level: Value) -> Value:
+    (number,) = _constants(level)
+    if t.state.dual_levels[-1:] != [number]:
+        raise Break("a level of forward-mode derivatives that was opened outside")
+    t.state.dual_levels.pop()
+    return _step(t, native.exit_dual_level, number)
+
+
+def _operator(*functions: Any) -> None:
+    """Functions of a tensor and numbers that are nodes as they are."""
+    for function in functions:
+
+        @handles(function)
+        def _record(t: Any, *args: Value, _target: Any = function, **kwargs: Value) -> Value:
+            return calls.record(t, _target, args, kwargs)
+
+
+_operator(
+    predispatch._add_batch_dim,
+    predispatch._remove_batch_dim,
+    predispatch._make_dual,
+    predispatch._unpack_dual,
+)
+
+
+@handles(_functorch._wrap_for_grad)
+def _wrap_for_grad(t: Any, tensor: Value, level: Value) -> Value:
+    return calls.record(t, _functorch._wrap_for_grad, [tensor, level], {})
+
+
+@handles(predispatch._unwrap_for_grad)
+def _unwrap_for_grad(t: Any, tensor: Value, level: Value) -> Value:
+    return calls.record(t, _functorch._unwrap_for_grad, [tensor, level], {})
+
+
+@handles(transforms._set_tensor_requires_grad)
+def _set_tensor_requires_grad(t: Any, x: Value) -> Value:
+    """The wrapped tensor is nobody else's: that it takes part from now on isn't seen outside."""
+    operands = calls.Operands(t)
+    operand = operands.convert(x)
+    node, result = calls.run(t, native.require_grad, [operand], {}, operands)
+    node.meta["called"] = True
+    return calls.wrap(t, node, result, operands.tensors)
+
+
+@handles(_functorch.get_inplace_requires_grad_allowed)
+def _allowed(t: Any) -> Value:
+    return Const(False)
+
+
+@handles(_functorch.set_inplace_requires_grad_allowed)
+def _allow(t: Any, allowed: Value) -> Value:
+    """`native.require_grad` asks for it where it is needed."""
+    return Const(None)
+
+
+@handles(torch._C._set_fwd_grad_enabled)  # type: ignore[attr-defined]
+def _set_fwd_grad_enabled(t: Any, mode: Value) -> Value:
+    from .. import model
+
+    present = model.call(t, t.durable(torch._C._is_fwd_grad_enabled), [], {})  # type: ignore[attr-defined]
+    if _constants(mode) != _constants(present):
+        raise Break("forward-mode derivatives are switched")
+    return Const(None)
+
+
+@handles(torch.autograd.grad)
+def _grad(t: Any, outputs: Value, inputs: Value, grad_outputs: Value | None = None, **kwargs: Value) -> Value:
+    """A backward pass through what the graph has computed.
+
+    A history from before it isn't seen here, so that what is None, and what the pass frees, isn't known.
+    """
+    if any(each.grad_fn is not None for each in t.builder.inputs()):
+        raise Break("a backward pass, and the graph is handed tensors with a history")
+    given = [outputs, inputs, *([] if grad_outputs is None else [grad_outputs])]
+    found = calls.record(t, torch.autograd.grad, given, kwargs)
+    return found if isinstance(found, Sequence) else Sequence(tuple, [found])
 
 
 @handles(_functorch.is_batchedtensor)

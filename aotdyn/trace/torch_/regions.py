@@ -6,10 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-
 from aotdyn.graph import effects
-from aotdyn.graph.build import FakeFailure, Operand, innermost
+from aotdyn.graph.build import FakeFailure, Operand
 from aotdyn.graph.scopes import Nested, Scope
 
 from ..control import Break, NotConstant, Raised
@@ -58,18 +56,13 @@ def leaves(t: Any, name: str, values: list[Value]) -> tuple[Any, ...]:
 def close(name: str, scope: Scope, outputs: Any) -> Nested:
     """End a region's graph with these outputs (nodes and constants); Break where it writes to what it is handed."""
     nested = scope.close(outputs)
-    handed = {storage(node.meta.get("val")) for node in scope.graph.find_nodes(op="placeholder")}
+    handed = {calls.memory(node.meta.get("val")) for node in scope.graph.find_nodes(op="placeholder")}
     for node in scope.graph.nodes:
-        if node.meta.get("mutates") and any(storage(each.meta.get("val")) in handed for each in node.all_input_nodes):
+        if node.meta.get("mutates") and any(
+            calls.memory(each.meta.get("val")) in handed for each in node.all_input_nodes
+        ):
             raise Break(f"{name} may change a tensor in place that exists outside of it")
     return nested
-
-
-def storage(fake: Any) -> Any:
-    """Identity of a fake tensor's memory; of anything else its own."""
-    if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided:
-        return id(fake)
-    return innermost(fake).untyped_storage()._cdata
 
 
 def outer(nested: Nested) -> list[Operand]:

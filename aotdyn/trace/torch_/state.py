@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.autograd import grad_mode
 
-from aotdyn.graph import effects
+from aotdyn.graph import effects, native
 from aotdyn.guards import globalstate
 
 from ..control import Break, Unbuildable
@@ -44,6 +44,7 @@ class State:
         self.began: dict[Any, Any] = {}
         self.current: dict[Any, Any] = {}
         self.nesting = 0
+        self.dual_levels: list[int] = []  # levels of forward-mode derivatives that are open
         self.opened: list[Any] = []  # inference modes that are entered and not left
         self._noted = False
 
@@ -100,7 +101,7 @@ class State:
         try:
             yield
         finally:
-            real.restore()
+            real.restore(*((native.exit_dual_level, level) for level in self.dual_levels))
 
     def note_operation(self) -> None:
         """Guard what every operator depends on; Break under a function mode of the user's."""

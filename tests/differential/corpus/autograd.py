@@ -140,20 +140,20 @@ def calls_inferring(w):
 # -- Backward passes inside --------------------------------------------------------------------------------------------
 
 
-@program(leaf)
+@program(leaf, whole=True)
 def grad_inside(w):
     y = (w**3).sum()
     (g,) = torch.autograd.grad(y, w)
     return g * 2
 
 
-@program(leaves)
+@program(leaves, whole=True)
 def grad_of_several(w, b):
     y = torch.sin(w * b)
     return torch.autograd.grad(y, (w, b), torch.ones_like(y))
 
 
-@program(leaf, backward=True)
+@program(leaf, whole=True, backward=True)
 def double_backward(w):
     y = (w**3).sum()
     (g,) = torch.autograd.grad(y, w, create_graph=True)
@@ -182,13 +182,13 @@ def torchs_backward(w):
     return w.grad
 
 
-@program(leaf)
+@program(leaf, whole=True)
 def unused_inputs(w):
     other = torch.ones(3, requires_grad=True)
     return torch.autograd.grad((w * 2).sum(), (w, other), allow_unused=True)
 
 
-@program(leaf)
+@program(leaf, whole=True)
 def grads_of_a_second_order(w):
     y = (w**4).sum()
     (g,) = torch.autograd.grad(y, w, create_graph=True)
@@ -372,7 +372,7 @@ def own_function_with_other_results(w):
     return a * five, none
 
 
-@program(leaf, backward=True)
+@program(leaf, whole=True, backward=True)
 def own_function_differentiated_twice(w):
     y = Square.apply(w)
     (g,) = torch.autograd.grad(y.sum(), w, create_graph=True)

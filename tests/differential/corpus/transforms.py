@@ -23,17 +23,17 @@ def loss(w, b):
 # -- torch.func --------------------------------------------------------------------------------------------------------
 
 
-@program(two, graphs=False)
+@program(two, whole=True)
 def gradient(w, b):
     return func.grad(loss)(w, b)
 
 
-@program(two, graphs=False)
+@program(two, whole=True)
 def gradient_of_the_second(w, b):
     return func.grad(loss, argnums=1)(w, b), func.grad(loss, argnums=(0, 1))(w, b)
 
 
-@program(two, graphs=False)
+@program(two, whole=True)
 def gradient_and_value(w, b):
     def with_more(w, b):
         y = loss(w, b)
@@ -42,28 +42,28 @@ def gradient_and_value(w, b):
     return func.grad_and_value(with_more, has_aux=True)(w, b), func.grad(with_more, has_aux=True)(w, b)
 
 
-@program(two, graphs=False)
+@program(two, whole=True)
 def gradient_of_gradient(w, b):
     return func.grad(lambda b: func.grad(lambda c: (c**3).sum())(b).sum())(b)
 
 
-@program(two, graphs=False)
+@program(two, whole=True)
 def gradients_per_sample(w, b):
     return func.vmap(func.grad(loss), in_dims=(0, None))(w, b)
 
 
-@program(two, graphs=False)
+@program(two, whole=True)
 def forward_mode(w, b):
     return func.jvp(lambda x: x.sin() * b, (w,), (torch.ones_like(w),))
 
 
-@program(two, graphs=False)
+@program(two, whole=True)
 def reverse_mode(w, b):
     out, pull = func.vjp(lambda x, y: (x * y).cos(), w, b)
     return out, pull(torch.ones_like(out))
 
 
-@program(two, graphs=False)
+@program(two, whole=True)
 def jacobians(w, b):
     def f(x):
         return x.sin() * w.sum(0)
@@ -77,7 +77,7 @@ def linearized(w, b):
     return out, push(torch.ones_like(w))
 
 
-@program(leaf, graphs=False, backward=True)
+@program(leaf, whole=True, backward=True)
 def gradient_through_gradient(w):
     return func.grad(lambda x: (x**3).sum())(w) * 2
 
@@ -90,13 +90,13 @@ def modules():
     return made, torch.linspace(-1.0, 2.0, 6).reshape(2, 3)
 
 
-@program(modules, graphs=False, backward=True)
+@program(modules, whole=True, backward=True)
 def functional(made, x):
     parameters = {name: each * 2 for name, each in made.named_parameters()}
     return func.functional_call(made, parameters, (x,))
 
 
-@program(modules, graphs=False)
+@program(modules, whole=True)
 def functional_gradient(made, x):
     parameters = dict(made.named_parameters())
 
@@ -104,6 +104,46 @@ def functional_gradient(made, x):
         return (func.functional_call(made, parameters, (x,)) ** 2).sum()
 
     return func.grad(of)({name: each.detach() for name, each in parameters.items()})
+
+
+@program(two, whole=True)
+def changes_in_place_inside(w, b):
+    def f(x):
+        y = torch.zeros_like(x)
+        z = y.add_(x)
+        y[0] = 7
+        return y * 2, z is y
+
+    def g(x):
+        return f(x)[0].sum() * x.sum()
+
+    return func.vmap(lambda x: f(x)[0])(w), func.grad(g)(b)
+
+
+@program(two)
+def changes_from_outside_in_place(w, b):
+    return func.vmap(lambda x: x.mul_(2))(w) + 1, w
+
+
+def tied():
+    made = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    made[1].weight = made[0].weight
+    with torch.no_grad():
+        for each in made.parameters():
+            each.copy_(torch.linspace(-1, 1, each.numel()).reshape(each.shape))
+    return made, torch.linspace(-1.0, 2.0, 6).reshape(2, 3)
+
+
+@program(tied, whole=True)
+def functional_with_tied_weights(made, x):
+    given = {"0.weight": torch.ones(3, 3), "1.bias": torch.zeros(3)}
+    return func.functional_call(made, given, x), made(x)
+
+
+@program(leaf, whole=True, backward=True)
+def vjp_with_outer_grad(w):
+    out, pull = func.vjp(lambda x: x.sin() * 2, w)
+    return pull(torch.ones_like(out))[0] * w
 
 
 @program(two, whole=True)
