@@ -86,3 +86,17 @@ def continuation(code: CodeType, point: ResumePoint, extent: str = "") -> CodeTy
 def label_in(code: CodeType, point: ResumePoint) -> str:
     """The label of the one block of a continuation's code: the very object that it compares with."""
     return next(value for value in code.co_consts if type(value) is str and value == point.name)
+
+
+def settled(code: CodeType, current: CodeType | None) -> CodeType:
+    """`code`, stored once, at the file and lines of the `current` code of its function; without one as it is."""
+    if current is None:
+        return code
+    return _moved(code, current.co_filename, current.co_firstlineno - code.co_firstlineno)
+
+
+def _moved(code: CodeType, file: str, lines: int) -> CodeType:
+    if code.co_filename == file and not lines:
+        return code
+    inside = [_moved(value, file, lines) if isinstance(value, CodeType) else value for value in code.co_consts]
+    return code.replace(co_filename=file, co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inside))

@@ -44,8 +44,8 @@ class Host(NamedTuple):
 
     graph: Callable[[list[Any]], Callable[..., Any]]
     "the compiled graph, given this call's inputs"
-    continuation: Callable[[int, dict[str, Any]], Any]
-    "the continuation object of a resume point, given the globals of its frame"
+    continuation: Callable[[int, dict[str, Any], types.CodeType | None], Any]
+    "the continuation object of a resume point, given the globals of its frame, and its code where that is known"
     code: Callable[[], types.CodeType]
     "the entry's original code"
     lowering: Callable[[Variant], tuple[types.CodeType, list[Recipe]]]
@@ -299,7 +299,21 @@ class _Filler:
 
     def fill_continuation(self, point: int) -> Any:
         source = self.variant.resumes[point].globals
-        return self.host.continuation(point, self.env.globals if source < 0 else self.read(source))
+        globals = self.env.globals if source < 0 else self.read(source)
+        return self.host.continuation(point, globals, self._code(point))
+
+    def _code(self, point: int) -> types.CodeType | None:
+        """The code, as it stands in this process, of the frame that a point continues; None where no guard leads to it.
+
+        The outermost frame's point is the first.
+        """
+        if point == 0:
+            return self.host.code()
+        frame = self.variant.resumes[point].frame
+        for guard in self.variant.guards:
+            if guard.kind == "FUNCTION" and guard.expected[1:3] == [frame.qualname, frame.digest]:
+                return self.read(guard.source).__code__
+        return None
 
     def _find(self, find: Callable[..., Any], *args: Any) -> Any:
         try:

@@ -180,9 +180,14 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
         return registry.compile(known, inputs, backend, extent.backend_options, store(extent), key, fresh=fresh)
 
 
-def continuation(entry: Entry, point: ResumePoint, globals: dict[str, Any]) -> Continuation:
-    """The continuation of a resume point in a frame with these globals, with entries for what follows it."""
-    from aotdyn.rewrite.points import dispatcher_name, label_in, retarget
+def continuation(
+    entry: Entry, point: ResumePoint, globals: dict[str, Any], current: types.CodeType | None = None
+) -> Continuation:
+    """The continuation of a resume point in a frame with these globals, with entries for what follows it.
+
+    `current` is the frame's code: it says at which lines of which file the function stands now.
+    """
+    from aotdyn.rewrite.points import dispatcher_name, label_in, retarget, settled
 
     extent: Extent = entry.extent
     with _lock:
@@ -190,8 +195,8 @@ def continuation(entry: Entry, point: ResumePoint, globals: dict[str, Any]) -> C
         if found is not None:
             _into_block(entry, point, found)
             return found
-        code = marshal.loads(point.code)
-        origin = _Origin(point.origin)
+        code = settled(marshal.loads(point.code), current)
+        origin = _Origin(point.origin, current)
         names = {}
         for spec in point.exits:
             name = _free_name(dispatcher_name(spec, extent.number), globals)
@@ -231,15 +236,18 @@ def _free_name(name: str, globals: dict[str, Any]) -> str:
 
 
 class _Origin:
-    """The original code of a continuation, unmarshalled when it is asked for."""
+    """The original code of a continuation, unmarshalled when it is asked for, at the place of the current one."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, current: types.CodeType | None) -> None:
         self.data = data
+        self.current = current
         self.code: types.CodeType | None = None
 
     def __call__(self) -> types.CodeType:
         if self.code is None:
-            self.code = marshal.loads(self.data)
+            from aotdyn.rewrite.points import settled
+
+            self.code = settled(marshal.loads(self.data), self.current)
         return self.code
 
 

@@ -278,7 +278,7 @@ class Entry:
             self._whole(variant)
         host = binding.Host(
             graph=lambda inputs: cold.graph(self, variant, inputs),
-            continuation=lambda point, globals: cold.continuation(self, variant.resumes[point], globals),
+            continuation=lambda point, *where: cold.continuation(self, variant.resumes[point], *where),
             code=self.code,
             lowering=self._lower,
             **self._reaching(),

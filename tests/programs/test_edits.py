@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import Any
 
 APP = """
@@ -50,6 +51,41 @@ def test_edit_of_an_inlined_helper(project: Any) -> None:
     assert run(project) == (before, [])
     project.write("helpers.py", "# moved down by a line\n" + HELPERS.format(2))
     assert run(project) == (before, [])
+
+
+BREAKS = """
+    import traceback
+    import torch
+    from breaking import outer
+
+    for text in ("1", "q", "q"):
+        try:
+            print(outer(torch.ones(2), text))
+        except ValueError as error:
+            print([(entry.name, entry.lineno) for entry in traceback.extract_tb(error.__traceback__)])
+"""
+BREAKING = """
+    def inner(x, text):
+        y = x + 1
+        print(end="")
+        y = y * int(text)
+        return (lambda: y)()
+
+    def outer(x, text):
+        x = x * 2
+        print(end="")
+        return inner(x, text) - 1
+"""
+
+
+def test_lines_of_stored_continuations(project: Any) -> None:
+    """Code that goes on behind a break stands where the source has it now."""
+    project.write("app.py", BREAKS)
+    for above in ("", "# moved down by a line\n", "# and\n# once\n# more\n"):
+        project.write("breaking.py", above + textwrap.dedent(BREAKING))
+        plain = project.python("app.py")
+        done = project.run("--backend", "eager", "app.py")
+        assert (done.stdout, done.returncode) == (plain.stdout, 0), done.stderr
 
 
 def test_logs(project: Any) -> None:

@@ -202,7 +202,7 @@ def test_resume():
     point = ResumePoint("r", frame, 12, False, ())
     steps = [("out", 0, 0), ("tuple", 1, [0]), ("continuation", 2, 0), ("resume", -1, 0, 1)]
     v = variant(("x",), [(X, "TENSOR", tensors.metadata(T))], [X], steps, resumes=[point])
-    state, k = run(v, (T,), lambda x: (x * 2,), continuation=lambda p, g: ("k", p))(T)
+    state, k = run(v, (T,), lambda x: (x * 2,), continuation=lambda p, g, c: ("k", p))(T)
     assert k == ("k", 0)
     assert torch.equal(state[0], T * 2)
 
