@@ -143,6 +143,22 @@ class GraphBuilder:
             raise FakeFailure("data-dependent", f"Tensor.{name} shows a tensor's data")
         return self._call("call_method", name, args, kwargs, stack)
 
+    def number(self, carrier: Operand, real: float) -> tuple[fx.Node, Any]:
+        """The float in a tensor of one number: a call of `item` whose result is a symbol, at hand `real`."""
+        from torch._dynamo.source import ConstantSource
+        from torch.fx.experimental.symbolic_shapes import DimDynamic
+
+        env = self.fake_mode.shape_env
+        assert env is not None
+        with quiet():
+            source = ConstantSource(f"float_{carrier.node.name}")
+            symbol = env.create_unspecified_symbol(real, source, DimDynamic.DYNAMIC)
+            found = env.create_symfloatnode(symbol, hint=real, source=source)
+        node = self.graph.call_method("item", (carrier.node,))
+        self._made.append(node)
+        node.meta["val"] = node.meta["example_value"] = found
+        return node, found
+
     def open(self) -> Scope:
         """Record in a new graph inside the present one, until `leave`."""
         self.scope = Scope(fx.Graph(), self.scope)

@@ -5,6 +5,7 @@ A closed table: a stored source names its function by a key of PURE.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -44,6 +45,12 @@ def _sized(number: int) -> torch.Tensor:
     """An empty tensor that carries a number as its size: graphs take tensors alone."""
     with torch._C.DisableTorchFunction():
         return torch.empty((number, 0), device="cpu")
+
+
+def _number(number: float) -> torch.Tensor:
+    """A tensor that carries a float, exactly."""
+    with torch._C.DisableTorchFunction():
+        return torch.scalar_tensor(number, dtype=torch.float64, device="cpu")
 
 
 def _names(objects: Any) -> tuple[str, ...]:
@@ -107,6 +114,10 @@ PURE: dict[str, Accessor] = {
     "class.own": Accessor(lambda cls, name: vars(cls)[name], "what a class itself holds under a name"),
     "set.names": Accessor(_names, "names of the classes and functions that a set holds, ordered"),
     "sorted": Accessor(sorted, "items of a set of numbers or strings, ordered"),
+    **{
+        f"operator.{name}": Accessor(getattr(operator, name), f"comparison of numbers, `{name}`")
+        for name in ("lt", "le", "gt", "ge", "eq", "ne")
+    },
     "abs": Accessor(abs, "absolute value of a number"),
     "int": Accessor(int, "a number as an int"),
     "float": Accessor(float, "a number as a float"),
@@ -122,6 +133,7 @@ PURE: dict[str, Accessor] = {
     "iterator.count": Accessor(ahead.count, "the number that enumerate gives after a number of others"),
     "iterator.part": Accessor(ahead.part, "an iterator from which enumerate or zip takes its items"),
     "torch.empty": Accessor(_sized, "an empty tensor of as many rows as a number says"),
+    "torch.scalar_tensor": Accessor(_number, "a tensor that holds a float"),
     "torch.from_numpy": Accessor(_elements, "the tensor that shares memory with a numpy array"),
     "torch.get_default_dtype": Accessor(torch.get_default_dtype, "default floating point type"),
     "torch.get_default_device": Accessor(torch.get_default_device, "default device of factories"),

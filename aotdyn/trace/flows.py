@@ -8,12 +8,14 @@ attempt; the next takes that number as any other.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from aotdyn.graph import effects
+from aotdyn.guards.sources import Known, Pure
 
 from .control import LookedAt
 from .values import Const, Sequence
@@ -29,6 +31,9 @@ MOST = 1024
 """Numbers of a tensor that may flow, each by itself."""
 DIVIDING = ("/", "//", "%")
 """Operators that take every number but 0 on their right."""
+COMPARED = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
 
 
 class Flow(Const):
@@ -116,19 +121,50 @@ def flows(t: Any, obj: Any, source: Source) -> bool:
     return type(obj) in (int, float) and source in t.sizes.policy.numbers and source not in t.looked_at
 
 
-def arithmetic(symbol: str, a: Value, b: Value) -> Flow | None:
+def arithmetic(t: Any, symbol: str, a: Value, b: Value) -> Flow | None:
     """`a symbol b` where one of them is a Flow and the other a number; None where it isn't such, or could raise."""
     if not isinstance(a, Const) or not isinstance(b, Const) or not (isinstance(a, Flow) or isinstance(b, Flow)):
         return None
     if a.cls not in (int, float) or b.cls not in (int, float):
         return None
     left, right = _real(a), _real(b)
-    if symbol in TOTAL or (symbol in DIVIDING and not isinstance(b, Flow) and right != 0):
+    if symbol in TOTAL or (symbol in DIVIDING and right != 0 and (not isinstance(b, Flow) or b.source is not None)):
+        if symbol in DIVIDING and isinstance(b, Flow):
+            truth(t, b)
         try:
             return Flow(_compute(symbol, left, right), None, symbol, (a, b))
         except ArithmeticError:
             return None
     return None
+
+
+def negated(a: Value) -> Flow | None:
+    """`-a` of a Flow; None for anything else."""
+    if isinstance(a, Flow) and a.cls in (int, float):
+        return Flow(-a.real, None, "*", (a, Const(-1)))
+    return None
+
+
+def compared(t: Any, symbol: str, a: Const, b: Const) -> Const | None:
+    """`a symbol b` of a Flow from outside and a known number: what holds is guarded, and not the number; else None."""
+    flow, known = (a, b) if isinstance(a, Flow) else (b, a)
+    if not isinstance(flow, Flow) or flow.source is None or isinstance(known, Flow) or known.cls not in (int, float):
+        return None
+    function = COMPARED.get(symbol)
+    if function is None:
+        return None
+    result = function(_real(a), _real(b))
+    sides = [each.source if isinstance(each, Flow) else Known(each.value) for each in (a, b)]
+    t.guard("CONST", Pure(f"operator.{function.__name__}", *sides), result)
+    return Const(result)
+
+
+def truth(t: Any, flow: Flow) -> bool:
+    """Whether a Flow isn't 0, which is guarded; LookedAt for one that was computed."""
+    if flow.source is None:
+        return bool(flow.value)
+    t.guard("CONST", Pure("bool", flow.source), bool(flow.real))
+    return bool(flow.real)
 
 
 def _real(v: Const) -> Any:

@@ -100,17 +100,22 @@ class Sizes:
 
     def number(self, obj: int, source: Source) -> Scalar:
         """An int as a symbol: it comes as the size of an empty tensor."""
+        node, fake = self.carried(SIZED, obj, source, (0,))
+        self.numbers[source] = obj
+        return Scalar(*self._read(len(self.inputs) - 1, 0, node, fake), source)
+
+    def carried(self, maker: str, obj: Any, source: Source, dynamic: tuple[int, ...] = ()) -> tuple[Any, Any]:
+        """Node and fake of an input of the graph that carries a number: the tensor that a pure function makes of it."""
         t = self.t
-        made = PURE[SIZED].function(obj)
-        carrier = Pure(SIZED, source)
+        made = PURE[maker].function(obj)
+        carrier = Pure(maker, source)
         t.wrap(made, carrier)
         t.keep_alive.append(made)
-        node, fake = t.builder.placeholder(f"l_{len(t.inputs)}", made, (0,))
+        node, fake = t.builder.placeholder(f"l_{len(t.inputs)}", made, dynamic)
         t.inputs.append(carrier)
         t.input_versions.append((fake, version(fake)))
         self.inputs.append(Input(carrier, made, tuple(fake.shape), _strides(fake)))
-        self.numbers[source] = obj
-        return Scalar(*self._read(len(self.inputs) - 1, 0, node, fake), source)
+        return node, fake
 
     def of_symbol(self, size: torch.SymInt) -> Value | None:
         """The value of a size that is an input's: read there, once; None for any other."""

@@ -127,6 +127,7 @@ class Tracer:
         self.impure = False  # the graph changes something
         self.drawn = False  # it draws random numbers
         self.orders: Any = {}  # orders of sets that another process has
+        self.floats: dict[Any, Any] = {}  # operands of the graph that stand for numbers that flow
         self.lifted: dict[int, Tensor] = {}  # fresh tensors made to require a gradient, by id of their fake
         self.unlaid: set[int] = set()  # fakes whose strides aren't those that the real tensors will have
         self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it

@@ -11,7 +11,8 @@ import numpy
 import torch
 
 from ..control import Break, NotConstant
-from ..flows import arithmetic
+from ..flows import Flow, arithmetic, compared, negated
+from ..flows import truth as flow_truth
 from ..values import (
     Array,
     Builtin,
@@ -78,7 +79,7 @@ def binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol b`."""
     a, b = force(a), force(b)
     name, fn = BINARY[symbol]
-    flowing = arithmetic(symbol, a, b)
+    flowing = arithmetic(t, symbol, a, b)
     if flowing is not None:
         return flowing
     folded = _fold(t, fn, a, b) if not (isinstance(a, Class) or isinstance(b, Class)) else None
@@ -240,7 +241,9 @@ def unary(t: Tracer, symbol: str, a: Value) -> Value:
     """`-a`, `+a` or `~a`."""
     a = force(a)
     name, fn = UNARY[symbol]
-    folded = _fold(t, fn, a) if isinstance(a, Const) else None
+    folded: Value | None = negated(a) if symbol == "-" else None
+    if folded is None and isinstance(a, Const):
+        folded = _fold(t, fn, a)
     if folded is not None:
         return folded
     if isinstance(a, (Tensor, Scalar)):
@@ -262,7 +265,7 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     a, b = force(a), force(b)
     name, fn, reflected = COMPARE[symbol]
     if isinstance(a, Const) and isinstance(b, Const):
-        return fold(t, fn, [a, b], {})  # type: ignore[return-value]
+        return compared(t, symbol, a, b) or fold(t, fn, [a, b], {})  # type: ignore[return-value]
     if _is_dtype(a) or _is_dtype(b):
         folded = _fold(t, fn, a, b)
         if folded is not None:
@@ -417,7 +420,7 @@ def truth(t: Tracer, v: Value) -> bool:
     """`bool(v)`; a tensor's truth isn't known while tracing."""
     v = force(v)
     if isinstance(v, Const):
-        return bool(v.value)
+        return flow_truth(t, v) if isinstance(v, Flow) else bool(v.value)
     if isinstance(v, Tensor):
         from ..torch_.tensors import known_number
 

@@ -14,8 +14,9 @@ from aotdyn.graph import effects
 from aotdyn.graph.build import FakeFailure, Operand, innermost
 
 from ..control import Break, NotConstant
+from ..flows import Flow
 from ..values import Builtin, Class, Const, Mapping, Object, Scalar, Sequence, Tensor, Value, force
-from . import leaf
+from . import floats, leaf
 
 ORDINARY = (torch.Tensor, torch.nn.Parameter)
 """Tensor classes whose operators mean what torch says."""
@@ -40,6 +41,7 @@ class Operands:
         self.t = t
         self.tensors: dict[int, Tensor] = {}
         self.leaves: list[Any] = []
+        self.flows: list[Flow] = []
 
     def convert(self, value: Value) -> Any:
         """A structure of Operands and constants equal to `value`; Break where there is none."""
@@ -51,6 +53,11 @@ class Operands:
             return Operand(value.node, value.fake)
         if isinstance(value, Scalar):
             return self._scalar(value)
+        if isinstance(value, Flow) and value.cls is float:
+            number = floats.operand(self.t, value)
+            self.flows.append(value)
+            self.leaves.append(number.fake)
+            return number
         if isinstance(value, Const):
             if type(value.value) is range:
                 return list(value.value)
@@ -220,7 +227,9 @@ def _record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -
             "and the graph has changed something",
             "The error must find what plain Python would have left, so Python runs this operation.",
         )
-    node, result = run(t, target, arguments, keywords, operands)
+    with floats.watched(t, operands.flows) as check:
+        node, result = run(t, target, arguments, keywords, operands)
+        check(result)
     node.meta["called"] = True
     if raises:
         node.meta["may_raise"] = True

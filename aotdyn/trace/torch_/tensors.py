@@ -15,7 +15,7 @@ from aotdyn.guards.sources import Attr, Pure
 from ..control import Break
 from ..handlers import HANDLERS
 from ..values import Const, Scalar, Sequence, Tensor, Value, force
-from . import calls, leaf
+from . import calls, floats, leaf
 
 FACTS = leaf.words(
     "dtype device layout ndim requires_grad itemsize nbytes is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn is_mps"
@@ -152,9 +152,8 @@ def is_operand(value: Value) -> bool:
     """Whether a tensor's operators take the value: a tensor, a number or a symbol."""
     if isinstance(value, (Tensor, Scalar)):
         return True
-    return isinstance(value, Const) and isinstance(
-        value.value, (bool, int, float, complex, numpy.integer, numpy.floating)
-    )
+    numbers = (bool, int, float, complex, numpy.integer, numpy.floating)
+    return isinstance(value, Const) and issubclass(value.cls, numbers)
 
 
 def tensor_binary(t: Any, symbol: str, a: Value, b: Value, inplace: bool) -> Value | None:
@@ -261,6 +260,7 @@ def scalar_call(t: Any, function: Any, *args: Value) -> Value:
     """A function of symbols and numbers, recorded in the graph; a constant where the result is one."""
     operands = calls.Operands(t)
     arguments = [operands.convert(arg) for arg in args]
+    floats.refuse(operands.flows)  # a symbol that is computed of sizes and floats would be compared inexactly
     if not any(isinstance(arg, Operand) for arg in arguments):
         from .. import model
 
