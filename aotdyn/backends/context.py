@@ -173,6 +173,8 @@ def interpret(module: fx.GraphModule, mode: FakeTensorMode, fakes: Sequence[Any]
             Interpreter(module, garbage_collect_values=False).run(*fakes)
     finally:
         modes.restore()
+    if mode.shape_env is not None:  # nobody will bind the numbers of data that this run has met
+        mode.shape_env.pending_fresh_unbacked_symbols.clear()
     made = build.tensors(list(found.values.values()))
     ours = {id(tensor) for tensor in fakes}
     found.needs_grad = any(tensor.grad_fn is not None for tensor in made if id(tensor) not in ours) or any(
