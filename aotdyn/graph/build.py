@@ -205,10 +205,10 @@ class GraphBuilder:
 
         What the tracer itself made (sizes, items of results) goes where nothing
         reads it. What the program calls (`meta["called"]`) stays, as it would
-        run, for backends to drop; but all goes where all of it is in vain.
+        run, for backends to drop.
         """
         self.graph.output(tuple(outputs))
-        self.scope.prune(vain=not outputs and all(effects.is_pure(node) for node in self._made))
+        self.scope.prune()
         kept = [number for number, node in enumerate(self.placeholders) if node.users]
         for node in self.placeholders:
             if not node.users:

@@ -67,11 +67,11 @@ class Scope:
         self.made.append(node)
         return node
 
-    def prune(self, vain: bool = False) -> None:
-        """Drop nodes that nobody reads and that do nothing: what the program called only where all is in `vain`."""
+    def prune(self) -> None:
+        """Drop nodes that nobody reads, that do nothing, and that the program didn't call."""
         for node in reversed(self.made):
-            kept = node.meta.get("called") and not vain
-            if not node.users and node.op != "placeholder" and not kept and effects.is_pure(node):
+            kept = node.op == "placeholder" or node.meta.get("called")
+            if not node.users and not kept and effects.is_pure(node):
                 self.graph.erase_node(node)
         used = {node.target for node in self.graph.nodes if node.op == "get_attr"}
         self.modules = {name: module for name, module in self.modules.items() if name in used}

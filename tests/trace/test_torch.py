@@ -653,3 +653,21 @@ def test_a_parameter_that_is_none_is_there():
     same(compiled(X), X - 1)
     module.weight = nn.Parameter(torch.ones(4))
     same(compiled(X), module(X))
+
+
+def in_vain(x):
+    y = x + 1
+    return y.dim(), not [y]
+
+
+def test_a_graph_in_vain_is_for_the_users_compiler_to_drop():
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm
+
+    assert in_vain(X) == aotdyn.compile(in_vain, backend=backend, fullgraph=True)(X)
+    assert len(graphs) == 1
+    assert "add" in graphs[0].code
+    assert in_vain(X) == aotdyn.compile(in_vain, backend="inductor", fullgraph=True)(X)
