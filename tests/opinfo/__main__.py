@@ -12,12 +12,16 @@ import tempfile
 import time
 from typing import Any
 
+import torch
+
 
 def main() -> int:
     """Walk, print what differs or breaks as it is found, then the summary; 1 where the table of exceptions is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.opinfo", description=__doc__)
     parser.add_argument("--only", action="append", metavar="PATTERN", help="operators by name, with wildcards")
     parser.add_argument("--samples", type=int, metavar="N", help="no more than N samples of each dtype")
+    parser.add_argument("--forms", metavar="NAMES", help="function,method,inplace,out")
+    parser.add_argument("--dtypes", metavar="NAMES", help="others than float32,int64")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
     parser.add_argument("--part", metavar="K/N", help="each N-th operator alone, beginning with the K-th")
     parser.add_argument("--warm", action="store_true", help="run each case from the store as well")
@@ -44,11 +48,17 @@ def main() -> int:
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(summary.data(), file, indent=1)
-    return summary.verdict(whole=not (options.only or options.samples or options.part))
+    return summary.verdict(
+        whole=not (options.only or options.samples or options.part or options.forms or options.dtypes)
+    )
 
 
 def _tallies(names: list[str], options: Any) -> Any:
-    work = [(name, options.samples, options.warm) for name in names]
+    from .cases import DTYPES, FORMS, Wanted
+
+    forms = tuple(options.forms.split(",")) if options.forms else FORMS
+    dtypes = tuple(getattr(torch, name) for name in options.dtypes.split(",")) if options.dtypes else DTYPES
+    work = [(name, Wanted(options.samples, forms, dtypes), options.warm) for name in names]
     if options.jobs <= 1:
         yield from map(_walk, work)
         return
@@ -56,16 +66,14 @@ def _tallies(names: list[str], options: Any) -> Any:
         yield from pool.imap(_walk, work)
 
 
-def _walk(work: tuple[str, int | None, bool]) -> Any:
-    import torch
-
+def _walk(work: tuple[str, Any, bool]) -> Any:
     from .cases import operators
     from .walk import settings, walk
 
-    name, limit, warm = work
+    name, wanted, warm = work
     torch.set_num_threads(1)
     with settings(warm):
-        return walk(name, operators()[name], limit, warm)
+        return walk(name, operators()[name], wanted, warm)
 
 
 if __name__ == "__main__":

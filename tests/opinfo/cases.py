@@ -14,6 +14,9 @@ from torch.utils._pytree import tree_iter
 from .observe import Cloner
 
 DTYPES = (torch.float32, torch.int64)
+FOREACH = ("unary", "binary", "pointwise", "reduce", "other")
+"Kinds of operators on lists of tensors, which have databases of their own."
+
 FORMS = ("function", "method", "inplace", "out")
 "Of `out` there are two: a tensor like the result, and one that is resized."
 
@@ -76,16 +79,27 @@ def operators() -> dict[str, Any]:
     for module in (common_methods_invocations, core):
         if hasattr(module, "wrapper_set_seed"):
             module.wrapper_set_seed = unseeded
-    return {_name(op): op for op in sorted(common_methods_invocations.op_db, key=_name)}
+    databases = [common_methods_invocations.op_db]
+    databases += [getattr(common_methods_invocations, f"foreach_{kind}_op_db") for kind in FOREACH]
+    return {_name(op): op for op in sorted(itertools.chain(*databases), key=_name)}
 
 
 def _name(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
-def cases(name: str, op: Any, limit: int | None = None, forms: tuple[str, ...] | None = None) -> Iterator[Case]:
-    """The cases of an operator; `limit` bounds how many samples of each dtype there are, `forms` which forms."""
-    for dtype in DTYPES:
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """Which cases: at most `limit` samples of each dtype, in these forms."""
+
+    limit: int | None = None
+    forms: tuple[str, ...] = FORMS
+    dtypes: tuple[torch.dtype, ...] = DTYPES
+
+
+def cases(name: str, op: Any, wanted: Wanted) -> Iterator[Case]:
+    """The cases of an operator."""
+    for dtype in wanted.dtypes:
         if not op.supports_dtype(dtype, "cpu"):
             continue
         torch.manual_seed(0)
@@ -94,8 +108,8 @@ def cases(name: str, op: Any, limit: int | None = None, forms: tuple[str, ...] |
         )
         # Not `op.sample_inputs`, which looks up the calling test's source for each sample.
         samples = op.sample_inputs_func(op, "cpu", dtype, differentiable)
-        for number, sample in enumerate(list(itertools.islice(samples, limit))):
-            for form, function, args in _forms(op, sample, differentiable, forms or FORMS):
+        for number, sample in enumerate(list(itertools.islice(samples, wanted.limit))):
+            for form, function, args in _forms(op, sample, differentiable, wanted.forms):
                 yield Case(name, form, dtype, number, function, args, differentiable and "out" not in form)
 
 
@@ -105,6 +119,10 @@ def _forms(
     args, kwargs = (sample.input, *sample.args), sample.kwargs
     if "function" in wanted:
         yield "function", call_function, (op.op, args, kwargs)
+    if isinstance(sample.input, list) and "inplace" in wanted and op.inplace_variant is not None:
+        plain = _without_grad((args, kwargs))
+        if _fits_in_place(op, sample):
+            yield "inplace", call_inplace, (op.inplace_variant, *plain)
     if not isinstance(sample.input, torch.Tensor):
         return
     if "method" in wanted and op.method_variant is not None and op.method_variant is not op.op:
@@ -130,7 +148,7 @@ def _fits_in_place(op: Any, sample: Any) -> bool:
         try:
             receiver, args, kwargs = Cloner()((sample.input, sample.args, sample.kwargs))
             op.inplace_variant(receiver, *args, **kwargs)
-        except RuntimeError:
+        except (RuntimeError, TypeError):
             return False
     return True
 

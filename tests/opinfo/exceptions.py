@@ -14,6 +14,7 @@ BREAKS: dict[str, str] = {
     "corrcoef": _BRANCH,
     "cov": _BRANCH,
     "equal": _BRANCH,
+    "istft": _BRANCH,
     "item": "the data as a Python number",
     "linalg.lstsq": _SHAPE,
     "linalg.lstsq.grad_oriented": _SHAPE,

@@ -158,7 +158,7 @@ class Observation:
         if differentiate and self.error is None:
             try:
                 self.grads = gradients(result, args, self.data, inputs)
-            except RuntimeError as error:
+            except Exception as error:  # torch's own: told, and compared
                 self.grads = [type(error).__name__]
         self.data = inputs + self.data
 

@@ -32,7 +32,8 @@ class Summary:
         for reason, count in tally.reasons().items():
             forms = sorted({each.form for each in tally.outcomes if each.broke == reason})
             text += f"\n    {count} break ({', '.join(forms)}): {reason[:300]}"
-        return text
+        local = {fact for each in tally.outcomes for fact in each.local}
+        return text + (f"\n    not stored: {', '.join(sorted(local))[:300]}" if local else "")
 
     def text(self) -> str:
         """The figures."""
@@ -57,8 +58,8 @@ class Summary:
             )
         return "\n".join(lines)
 
-    def wrong(self) -> list[str]:
-        """Where the walk and the table of exceptions disagree."""
+    def wrong(self, whole: bool) -> list[str]:
+        """Where the walk and the table of exceptions disagree; one that isn't whole may not have met an exception."""
         found = []
         for tally in self.tallies:
             for what, holds, table in (
@@ -66,7 +67,7 @@ class Summary:
                 ("equal", tally.equal(), DIFFERS),
             ):
                 listed = any(fnmatch.fnmatchcase(tally.operator, pattern) for pattern in table)
-                if holds and listed:
+                if holds and listed and whole and tally.of("function"):
                     found.append(f"{tally.operator} is {what}, though the table of exceptions lists it")
                 if not holds and not listed:
                     found.append(f"{tally.operator} isn't {what}, and the table of exceptions doesn't list it")
@@ -74,7 +75,7 @@ class Summary:
 
     def verdict(self, whole: bool) -> int:
         """0 where the table is right and, of a whole walk, the shares are reached; says what isn't."""
-        wrong = self.wrong()
+        wrong = self.wrong(whole)
         if whole:
             count = len(self.tallies)
             shares = {

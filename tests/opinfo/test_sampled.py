@@ -11,7 +11,7 @@ import random
 import pytest
 import torch
 
-from tests.opinfo.cases import operators
+from tests.opinfo.cases import FORMS, Wanted, operators
 from tests.opinfo.exceptions import BREAKS, DIFFERS
 from tests.opinfo.walk import Tally, settings, walk
 
@@ -49,10 +49,10 @@ def test_one_sample_of_each(chunk: int) -> None:
         wrong = []
         for name in names:
             chosen = random.Random(name)
-            forms = None if chosen.randrange(EVERY_FORM) == 0 else ("function",)
+            forms = FORMS if chosen.randrange(EVERY_FORM) == 0 else ("function",)
             warm = chosen.randrange(WARM) == 0
             with settings(warm):
-                wrong += _wrong(walk(name, operators()[name], 1, warm, forms))
+                wrong += _wrong(walk(name, operators()[name], Wanted(1, forms), warm))
         assert not wrong, "\n".join(wrong)
     finally:
         torch.set_rng_state(before)

@@ -17,7 +17,7 @@ from aotdyn.graph import codegen
 from aotdyn.runtime import cold
 from aotdyn.runtime.entry import entries
 
-from .cases import Case, cases
+from .cases import Case, Wanted, cases
 from .observe import EXACT, Cloner, Observation, difference
 
 UNINITIALISED = (
@@ -42,6 +42,8 @@ class Outcome:
     "why it isn't captured whole"
     raises: bool = False
     "plain torch raises"
+    local: list[str] = dataclasses.field(default_factory=list)
+    "facts that keep it from being stored"
 
 
 @dataclasses.dataclass
@@ -132,13 +134,11 @@ def _watched() -> Iterator[None]:
         codegen.to_function, cold.trace = compiler, tracer
 
 
-def walk(
-    name: str, op: Any, limit: int | None = None, warm: bool = False, forms: tuple[str, ...] | None = None
-) -> Tally:
-    """Run the cases of an operator; `forms` names those that are wanted."""
+def walk(name: str, op: Any, wanted: Wanted, warm: bool = False) -> Tally:
+    """Run the cases of an operator."""
     tally = Tally(name)
     with tempfile.TemporaryDirectory() as folder, config.overrides(cache_dir=folder):
-        for case in cases(name, op, limit, forms):
+        for case in cases(name, op, wanted):
             tally.outcomes.append(run(case, warm))
             _forget()
     cold.forget()
@@ -150,8 +150,10 @@ def run(case: Case, warm: bool = False) -> Outcome:
     plain = _observed(case, case.function)
     outcome = Outcome(case.name, case.operator, case.form, raises=plain.error is not None)
     outcome.differs = _compared(case, plain)
-    outcome.broke = None if outcome.raises else watch.broke()
-    if warm and outcome.differs is None and not any(variant.process_local for variant in watch.traced):
+    served = warm and not watch.traced  # an earlier case was the same
+    outcome.broke = None if outcome.raises or served else watch.broke()
+    outcome.local = [fact for variant in watch.traced for fact in variant.process_local]
+    if warm and outcome.differs is None and not outcome.local:
         _forget()
         outcome.differs = _compared(case, plain)
         if outcome.differs is None and watch.traced and not outcome.raises:
