@@ -108,6 +108,11 @@ class Assembler:
 
     def op(self, name: str, arg: int | Label = 0) -> None:
         """Append an instruction at the current position, under the current handler."""
+        if self._handler is not None and (isinstance(arg, Label) or arg > 255):
+            last = self._items[-1] if self._items else None
+            if not isinstance(last, Op) or last.handler != self._handler:
+                # TorchDynamo can't put code together whose regions begin with EXTENDED_ARG.
+                self._items.append(Op("NOP", 0, self.position, self._handler))
         self._items.append(Op(name, arg, self.position, self._handler))
 
     def ops(self, *instructions: tuple[str, int]) -> None:

@@ -9,7 +9,8 @@ and at the very end the switch, which every question that is answered by a
 break leads to. It looks at the continuation's `block`: a label of this code
 jumps to that block; for any other the state is handed on. So a frame goes on
 itself from break to break, however many there are, and code with fewer blocks
-than are known today is right as well. Labels are compared by `is`.
+than are known today is right as well. Labels are compared by `is`. Jumps are
+those that TorchDynamo knows in this Python: it may go through the code.
 
 In front of the body stands one of two things. A *stub* asks the function's own
 dispatcher; its frame is the one that broke, and nothing else shows. A *host*
@@ -168,7 +169,7 @@ class Blocks:
             asm.ops(("COPY", 1), ("LOAD_CONST", asm.const(block.label)), ("IS_OP", 0))
             asm.op("POP_JUMP_FORWARD_IF_FALSE", other)
             asm.ops(("POP_TOP", 0), ("SWAP", 2), ("POP_TOP", 0))
-            asm.op("JUMP_BACKWARD_NO_INTERRUPT", place)
+            asm.op("JUMP_BACKWARD", place)
             asm.put(other)
         asm.op("POP_TOP")
         for i, name in enumerate(self.code.co_varnames):

@@ -45,7 +45,7 @@ class Operation:
     ) -> None:
         self.asm, self.code, self.point, self.body, self.moved = asm, code, point, body, moved
         self.group = dialect.operation(dialect.instructions(code.co_code), point.frame.offset)
-        self.handler = self._handler()
+        self.handler = self._handler(self.group[-1].offset)
         self._positions = [Position(*position) for position in code.co_positions()]
 
     @property
@@ -57,9 +57,9 @@ class Operation:
         position = self._positions[ins.offset // 2]
         return Position(self.code.co_firstlineno) if position.line is None else position
 
-    def _handler(self) -> Handler | None:
-        """The handler that the operation is under in the body."""
-        unit = self.group[-1].offset // 2
+    def _handler(self, offset: int) -> Handler | None:
+        """The handler that the instruction at a byte offset is under in the body."""
+        unit = offset // 2
         for start, end, to, depth, lasti in tables.regions(self.code):
             if start <= unit < end:
                 return Handler(self.body.label(2 * to), depth, lasti)
@@ -109,4 +109,5 @@ class Operation:
             name = dispatcher_name(spec)
             asking = protocol.Asking(asm, dialect.slots(spec.stack), hand_over, scratch)
             asking.ask(asks.get(name, name), values, cells)
-            asm.op("JUMP_BACKWARD_NO_INTERRUPT", self.body.label(spec.offset))
+            with asm.under(self._handler(spec.offset)):  # a signal may come at the jump
+                asm.op("JUMP_BACKWARD", self.body.label(spec.offset))

@@ -145,5 +145,5 @@ def run_inner(asm: Assembler) -> None:
     asm.ops(version.global_value(asm.name(names.PENDING)), ("IS_OP", 0))
     asm.op("POP_JUMP_FORWARD_IF_FALSE", done)
     asm.op("UNPACK_SEQUENCE", 2)
-    asm.op("JUMP_BACKWARD_NO_INTERRUPT", again)
+    asm.op("JUMP_BACKWARD", again)
     asm.put(done)

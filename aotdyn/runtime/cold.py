@@ -137,6 +137,7 @@ def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
     from aotdyn.trace.sizes import Policy
 
     extent, spec = entry.extent, entry.spec
+    home.thorough = True
     with events.phase("trace"), notice.waiting(spec.qualname):
         chosen = _options(extent)
         sizes = Policy(entry.moved, not chosen.assume_static_by_default, entry.numbers)

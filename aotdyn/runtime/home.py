@@ -12,7 +12,7 @@ import gc
 import logging
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aotdyn import config
@@ -54,6 +54,17 @@ class Home:
         """Put in the code with all blocks."""
         raise NotImplementedError
 
+    def host(self) -> None:
+        """Continue the frames in one function beside the stub, which has all blocks."""
+        from aotdyn.rewrite import blocks
+
+        continuations = list(self.continuations.values())
+        if len(continuations) > 1:
+            code = blocks.host(self.code(), list(self.blocks.values()))
+            made = continuation.function(code, continuations[0].globals)
+            for k in continuations:
+                k.made = made
+
 
 class InPlace(Home):
     """Stubs that continue their frames themselves. `functions` gives those that can be found."""
@@ -68,27 +79,24 @@ class InPlace(Home):
         from aotdyn.rewrite import blocks, originals
 
         original = self.code()
-        chosen = [block for block in self.blocks.values() if blocks.possible(original, block.point)]
+        chosen = [block for block in list(self.blocks.values()) if blocks.possible(original, block.point)]
         code = blocks.stub(original, self.name, chosen)
+        found = False
         for each in self.functions():
             old = each.__code__
             same = (old.co_filename, old.co_firstlineno) == (code.co_filename, code.co_firstlineno)
             if same and originals.dispatcher_of(old) == self.name:
                 each.__code__ = code
+                found = True
+        if not found:
+            self.host()
 
 
 class Hosted(Home):
-    """A function beside the stub that continues its frames: what runs in it is within an extent (`dispatch.enter`)."""
+    """A stub whose frames go on in a function beside it: what runs there is within an extent (`dispatch.enter`)."""
 
     def settle(self) -> None:
-        from aotdyn.rewrite import blocks
-
-        if len(self.blocks) > 1:
-            host = continuation.function(
-                blocks.host(self.code(), list(self.blocks.values())), next(iter(self.continuations.values())).globals
-            )
-            for k in self.continuations.values():
-                k.made = host
+        self.host()
 
 
 def blocks_wanted() -> bool:
@@ -125,6 +133,10 @@ class Alive:
         return [function for reference in self._references if (function := reference()) is not None]
 
 
+thorough = False
+"""Whether a function that its qualified name doesn't lead to is looked for: a process that has traced has the time."""
+
+
 def in_module(qualname: str, dispatcher: str, globals: dict[str, Any]) -> list[types.FunctionType]:
     """The functions of a module whose code asks a dispatcher: one that its qualified name leads to, else all there are.
 
@@ -133,13 +145,24 @@ def in_module(qualname: str, dispatcher: str, globals: dict[str, Any]) -> list[t
     """
     from aotdyn.rewrite.originals import dispatcher_of
 
-    obj: Any = globals
+    named = [each for each in _named(qualname, globals) if dispatcher_of(each.__code__) == dispatcher]
+    if named or not thorough:
+        return named
+    referrers = [each for each in gc.get_referrers(globals) if isinstance(each, types.FunctionType)]
+    return [each for each in referrers if dispatcher_of(each.__code__) == dispatcher]
+
+
+def _named(qualname: str, globals: dict[str, Any]) -> Iterator[types.FunctionType]:
+    """The function of a qualified name, and those it wraps; no code of the program runs."""
+    obj: Any = None
+    names: Mapping[str, Any] = globals
     for part in qualname.split("."):
-        names = obj if type(obj) is dict else getattr(obj, "__dict__", {})
         obj = names.get(part)
-    wrapped = getattr(obj, "__func__", None) or getattr(obj, "fget", None) or obj
-    if isinstance(wrapped, types.FunctionType) and dispatcher_of(wrapped.__code__) == dispatcher:
-        return [wrapped]
-    everywhere = gc.get_referrers(globals)
-    found = [function for function in everywhere if isinstance(function, types.FunctionType)]
-    return [function for function in found if dispatcher_of(function.__code__) == dispatcher]
+        names = type.__dict__["__dict__"].__get__(obj) if isinstance(obj, type) else {}
+    if type(obj) in (staticmethod, classmethod):
+        obj = obj.__func__
+    elif type(obj) is property:
+        obj = obj.fget
+    while isinstance(obj, types.FunctionType):
+        yield obj
+        obj = obj.__dict__.get("__wrapped__")

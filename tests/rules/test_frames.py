@@ -209,7 +209,7 @@ def test_the_extent_ends_where_an_exception_leaves():
     made = aotdyn.compile(plain.lets_out, backend="eager")
     for _ in range(3):
         log = Log()
-        with pytest.raises(ValueError, match="^$") as caught:
+        with pytest.raises(ValueError, match=r"^$") as caught:
             made(torch.ones(2), log)
         assert [name for name, _ in plain.lines(caught.value)][1:] == ["lets_out", "raises"]
         assert set(log) == {True}
@@ -232,3 +232,13 @@ def test_threads_share_the_blocks(get):
     for thread in threads:
         thread.join()
     assert results == [expect] * 80
+
+
+def test_torchdynamo_goes_through_blocks(under_hook):
+    function = under_hook.mixes
+    before = len(function.__code__.co_code)
+    for _ in range(2):
+        function(torch.ones(2), [])
+    assert len(function.__code__.co_code) > before
+    theirs = torch.compile(function, backend="eager")
+    assert torch.equal(theirs(torch.ones(2), []), plain.mixes(torch.ones(2), []))
