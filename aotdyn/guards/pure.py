@@ -140,6 +140,7 @@ PURE: dict[str, Accessor] = {
     "torch.is_grad_enabled": Accessor(torch.is_grad_enabled, "grad mode"),
     "torch.is_inference_mode_enabled": Accessor(torch.is_inference_mode_enabled, "inference mode"),
     "torch.get_num_threads": Accessor(torch.get_num_threads, "intra-op threads"),
+    "torch.autograd._profiler_enabled": Accessor(torch.autograd._profiler_enabled, "whether a profiler records"),
     "torch.cuda.is_available": Accessor(torch.cuda.is_available, "whether CUDA can be used"),
     "torch.autograd._is_checkpoint_valid": Accessor(
         torch.autograd._is_checkpoint_valid, "whether a checkpointed backward pass may run"

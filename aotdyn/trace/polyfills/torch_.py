@@ -68,3 +68,16 @@ def untie_named_tensors_map(module: Any, parameters_and_buffers: dict[str, Any])
         for name in tied:
             result[name] = first
     return result
+
+
+@polyfill(torch._C._group_tensors_by_device_and_dtype)
+def group_tensors(tensorlistlist: Any, with_indices: bool = False) -> dict[Any, Any]:
+    """The lists of tensors, taken apart by device and dtype of the first list's."""
+    groups: dict[Any, Any] = {}
+    for i, first in enumerate(tensorlistlist[0]):
+        lists, indices = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
+        for kept, given in zip(lists, tensorlistlist):
+            kept.append(given[i])
+        if with_indices:
+            indices.append(i)
+    return groups

@@ -7,6 +7,7 @@ Importing this package fills the table of handlers. It may import `values`,
 from aotdyn.trace.torch_ import (
     calls,
     compiler,
+    contexts,
     control_flow,
     declared,
     function,
@@ -25,6 +26,7 @@ from aotdyn.trace.torch_ import (
 __all__ = [
     "calls",
     "compiler",
+    "contexts",
     "control_flow",
     "declared",
     "function",

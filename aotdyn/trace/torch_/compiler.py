@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -40,10 +41,12 @@ FALSE = (
 )
 """Other tracers' questions: no (the dispatcher steps aside while one of them traces)."""
 
+EXPLICIT = "explicit graph break"
+
 BREAKS: dict[str, str] = {
-    "torch._dynamo.graph_break": "explicit graph break",
-    "torch._dynamo.decorators.graph_break": "explicit graph break",
-    "aotdyn.api.graph_break": "explicit graph break",
+    "torch._dynamo.graph_break": EXPLICIT,
+    "torch._dynamo.decorators.graph_break": EXPLICIT,
+    "aotdyn.api.graph_break": EXPLICIT,
     "aotdyn.api.mark_dynamic": "mark_dynamic",
     "aotdyn.api.mark_static": "mark_static",
     "aotdyn.api.maybe_mark_dynamic": "maybe_mark_dynamic",
@@ -78,8 +81,10 @@ BREAKS: dict[str, str] = {
 
 
 def _find(path: str) -> Any:
-    """The object at a dotted path of a module that is loaded already, else None."""
+    """The object at a dotted path of a module that is loaded already, or is aotdyn's own, else None."""
     module, _, name = path.rpartition(".")
+    if module.startswith("aotdyn."):
+        importlib.import_module(module)  # the program names it as `aotdyn.<name>`, which loads it at its first use
     return vars(sys.modules[module]).get(name) if module in sys.modules else None
 
 
@@ -108,9 +113,19 @@ def _constantly(value: Any) -> Callable[..., Value]:
 
 def _breaking(reason: str) -> Callable[..., Value]:
     def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
+        if reason == EXPLICIT and _of_the_optimizer(t):
+            return Const(None)
         raise Break(reason)
 
     return handler
+
+
+def _of_the_optimizer(t: Any) -> bool:
+    """Whether a break is one of those by which torch's optimizers keep AOTAutograd from taking a step for training.
+
+    They stand where grad mode is switched; a graph here holds the switches themselves.
+    """
+    return bool(t.frame.globals.obj.get("__name__") == "torch.optim.optimizer")
 
 
 _registered: set[str] = set()

@@ -1,0 +1,47 @@
+"""Training: what a step of an optimizer is traced for, and what it isn't."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import aotdyn
+from aotdyn.report import events
+
+
+@pytest.fixture(autouse=True)
+def _cold(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("AOTDYN_STRICT", "1")
+
+
+def model_with_gradients():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    model(torch.ones(2, 3)).sum().backward()
+    return model
+
+
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW], ids=lambda make: make.__name__)
+def test_a_changed_learning_rate_is_not_traced_again(make):
+    plain = model_with_gradients()
+    model = copy.deepcopy(plain)
+    for each, other in zip(model.parameters(), plain.parameters(), strict=True):
+        each.grad = other.grad.clone()
+    optimizers = make(plain.parameters(), lr=0.1), make(model.parameters(), lr=0.1)
+    step = aotdyn.compile(lambda optimizer: optimizer.step(), backend="eager", fullgraph=True)
+    traced = []
+    for _ in range(6):
+        optimizers[0].step()
+        step(optimizers[1])
+        traced.append(events.snapshot()["traced"])
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] *= 0.7
+        for each, other in zip(model.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(each, other)
+    assert traced[-1] == traced[2], traced
