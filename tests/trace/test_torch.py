@@ -671,3 +671,24 @@ def test_a_graph_in_vain_is_for_the_users_compiler_to_drop():
     assert len(graphs) == 1
     assert "add" in graphs[0].code
     assert in_vain(X) == aotdyn.compile(in_vain, backend="inductor", fullgraph=True)(X)
+
+
+def test_hooks_of_backward_passes():
+    called = []
+
+    def hook(module, given, received):
+        called.append((type(module), len(given), len(received)))
+
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    module.register_full_backward_hook(hook)
+    module[0].register_full_backward_hook(hook)
+    compiled = aotdyn.compile(module, backend="eager")
+    seen = []
+    for f in (module, compiled, compiled):
+        x = X.clone().requires_grad_()
+        f(x).sum().backward()
+        seen.append((called[:], x.grad))
+        called.clear()
+    assert seen[0][0] == seen[1][0] == seen[2][0] != []
+    assert torch.equal(seen[0][1], seen[1][1])
+    assert torch.equal(seen[0][1], seen[2][1])

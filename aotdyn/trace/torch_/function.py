@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._functorch.autograd_function import autograd_function_apply
 from torch.autograd.function import _SingleLevelFunction
+from torch.nn.modules._functions import BackwardHookFunction
 
 from aotdyn.graph.build import Operand
 
@@ -33,6 +34,8 @@ def apply(t: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
     function = force(cls)
     if not isinstance(function, Class):
         raise Break(NAME)
+    if function.obj is BackwardHookFunction:
+        raise Break("hooks of a backward pass", "A module puts them on this function's own node of the autograd graph.")
     regions.no_levels(NAME)
     args = _arguments(t, function, args, kwargs)
     given = [force(arg) for arg in args]
