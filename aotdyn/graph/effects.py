@@ -41,6 +41,12 @@ SDP: dict[str, tuple[Any, Any]] = {
 }
 """Kinds of kernels for scaled_dot_product_attention: whether one is allowed, and what sets that."""
 
+
+def set_deterministic(level: int) -> None:
+    """Deterministic mode by its level as `torch.get_deterministic_debug_mode` tells it: off, warns, raises."""
+    torch.use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
 MODE_SETTERS: frozenset[Any] = frozenset(
     (
         *(setter for _, setter in SDP.values()),
@@ -48,6 +54,7 @@ MODE_SETTERS: frozenset[Any] = frozenset(
         *OPENERS.values(),
         torch._C._set_grad_enabled,
         torch.set_grad_enabled,
+        set_deterministic,
         torch.set_autocast_enabled,
         torch.set_autocast_dtype,
         torch.set_autocast_cache_enabled,
@@ -154,6 +161,7 @@ class Modes:
         self.nesting = _nesting()
         self.sdp = {name: read() for name, (read, _) in SDP.items()}
         self.level = batching_level()
+        self.deterministic = torch.get_deterministic_debug_mode()
 
     def restore(self, *opened: tuple[Any, Any]) -> None:
         """Close what is still open, `(closing function, handle or None)` in order of opening, and set the rest back."""
@@ -169,6 +177,8 @@ class Modes:
         while batching_level() > self.level:
             LEVELS[_functorch.peek_interpreter_stack().key()][1]()
         torch._C._set_grad_enabled(self.grad)
+        if torch.get_deterministic_debug_mode() != self.deterministic:
+            set_deterministic(self.deterministic)
         for name, (read, setter) in SDP.items():
             if read() != self.sdp[name]:
                 setter(self.sdp[name])

@@ -88,6 +88,15 @@ def _numpy_errors() -> bool:
     return any(action == "error" and issubclass(RuntimeWarning, kind) for action, _, kind, *_ in warnings.filters)
 
 
+def _warnings_raise() -> bool:
+    for action, text, kind, module, line in warnings.filters:
+        if action == "error":
+            return True
+        if text is None and kind is Warning and module is None and not line:
+            return False  # it catches all: what follows isn't asked
+    return False
+
+
 FACTS: dict[str, Fact] = {
     "grad_enabled": Fact(torch.is_grad_enabled, True, "grad mode"),
     "inference_mode": Fact(torch.is_inference_mode_enabled, False, "inference mode"),
@@ -108,6 +117,7 @@ FACTS: dict[str, Fact] = {
     "cudnn": Fact(_cudnn, False, "cuDNN enabled, benchmark, deterministic"),
     "matmul_precision": Fact(torch.get_float32_matmul_precision, False, "precision of float32 matrix products"),
     "matmul_reduction": Fact(_matmul_reduction, True, "reduced precision reductions in matrix products"),
+    "warnings_raise": Fact(_warnings_raise, False, "whether a filter makes errors of warnings"),
     "numpy_errors": Fact(_numpy_errors, False, "whether numpy's floating point errors raise or are logged"),
     "anomaly": Fact(_anomaly, False, "anomaly detection, and its check for nan"),
 }

@@ -6,13 +6,14 @@ A closed table: a stored source names its function by a key of PURE.
 from __future__ import annotations
 
 import operator
+import inspect
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 
-from aotdyn.guards import ahead
+from aotdyn.guards import ahead, naming
 
 
 class Accessor(NamedTuple):
@@ -54,7 +55,7 @@ def _number(number: float) -> torch.Tensor:
 
 
 def _names(objects: Any) -> tuple[str, ...]:
-    return tuple(sorted(f"{each.__module__}.{each.__qualname__}" for each in objects))
+    return tuple(sorted(".".join(naming.path_of(each) or ("", repr(each))) for each in objects))
 
 
 COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
@@ -112,6 +113,8 @@ PURE: dict[str, Accessor] = {
     "dict.get": Accessor(lambda d, key: dict.get(d, key), "what a dict holds under a class, function or module"),
     "class.holds": Accessor(lambda cls, name: name in vars(cls), "whether a class itself holds a name"),
     "class.own": Accessor(lambda cls, name: vars(cls)[name], "what a class itself holds under a name"),
+    "type.__subclasses__": Accessor(type.__subclasses__, "the subclasses of a class that are alive"),
+    "inspect.signature": Accessor(inspect.signature, "the signature of a Python function"),
     "set.names": Accessor(_names, "names of the classes and functions that a set holds, ordered"),
     "sorted": Accessor(sorted, "items of a set of numbers or strings, ordered"),
     **{

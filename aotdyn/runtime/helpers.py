@@ -10,7 +10,9 @@ import collections
 import functools
 import itertools
 import sys
+import threading
 import types
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -191,12 +193,16 @@ def _frame(file: str, line: int, function: str) -> Callable[[], types.FrameType]
 
 def set_attribute_raw(obj: Any, name: str, value: Any) -> None:
     """`object.__setattr__`, past a class's own `__setattr__`."""
-    object.__setattr__(obj, name, value)
+    (_LOCAL if type(obj) is _LOCAL else object).__setattr__(obj, name, value)
 
 
 def delete_attribute_raw(obj: Any, name: str) -> None:
     """`object.__delattr__`, past a class's own `__delattr__`."""
-    object.__delattr__(obj, name)
+    (_LOCAL if type(obj) is _LOCAL else object).__delattr__(obj, name)
+
+
+_LOCAL = threading.local
+"""Its attributes are the thread's, which `object` doesn't know."""
 
 
 def set_item_raw(target: dict, key: Any, value: Any) -> None:
@@ -275,6 +281,23 @@ def bind_method(function: Callable[..., Any], obj: Any) -> types.MethodType:
     return types.MethodType(function, obj)
 
 
+def warn_at(message: str, category: type[Warning], code: types.CodeType, offset: int, namespace: dict) -> None:
+    """`warnings.warn` as it would be called in a frame of `code`, `offset` lines behind its first."""
+    warnings.warn_explicit(
+        message,
+        category,
+        code.co_filename,
+        code.co_firstlineno + offset,
+        namespace.get("__name__") or "<string>",
+        namespace.setdefault("__warningregistry__", {}),
+    )
+
+
+def filters_mutated() -> None:
+    """Says that the filters of warnings have changed."""
+    warnings._filters_mutated()  # type: ignore[attr-defined]
+
+
 def raise_(exception: BaseException) -> None:
     """Raises an exception that the traced code raised."""
     raise exception
@@ -334,6 +357,8 @@ _FUNCTIONS = (
     call_with,
     build_slice,
     bind_method,
+    warn_at,
+    filters_mutated,
     raise_,
     random_states,
     restore_random,

@@ -356,6 +356,10 @@ class Emitter:
             self._constants[token] = self.add(op, owner, path)
         return self._constants[token]
 
+    def code_of(self, owner: Source | None, path: tuple[int, ...]) -> int:
+        """A frame's code, by the function that it belongs to and its place there."""
+        return self._shared_list("code", -1 if owner is None else self.index(owner), list(path))
+
     def _cell(self, v: Cell) -> int:
         register = self.helper("make_cell")
         self._early(v, register)
@@ -407,7 +411,7 @@ class Emitter:
         raise Unbuildable(v, "a live generator can't be rebuilt")
 
     def _code(self, v: CodeValue) -> int:
-        return self._shared_list("code", -1 if v.owner is None else self.index(v.owner), list(v.path))
+        return self.code_of(v.owner, v.path)
 
 
 def _plainly(function: Builtin, receiver: Value) -> bool:

@@ -177,6 +177,8 @@ def replay(t: Any, e: Emitter, own: frozenset[Value] = frozenset()) -> None:
     for value, lines in t.thrown.items():
         if value.source is not None:
             e.helper("thrown", e.value(value), e.const(tuple(lines)))
+    for name, *args in t.postponed:
+        e.helper(name, *(e.code_of(*arg) if isinstance(arg, tuple) else e.value(arg) for arg in args))
     for function, args in t.state.changes():
         e.call(e.import_(*naming.path_of(function)), [e.const(arg) for arg in args])  # type: ignore[misc]
 

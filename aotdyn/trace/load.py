@@ -138,7 +138,7 @@ def _mapping(t: Any, obj: Any, source: Source) -> Value:
 
 def _set(t: Any, obj: Any, source: Source) -> Value:
     t.guard("TYPE", source, type(obj))
-    if obj and all(isinstance(each, (type, types.FunctionType)) and naming.path_of(each) for each in obj):
+    if obj and all(isinstance(each, (type, types.FunctionType, *C_FUNCTIONS)) and naming.path_of(each) for each in obj):
         t.guard("CONST", Pure("set.names", source), PURE["set.names"].function(obj))
         items = {each: t.class_value(each) if isinstance(each, type) else t.durable(each) for each in obj}
         return SetValue(type(obj), items, source, obj)

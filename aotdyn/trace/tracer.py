@@ -55,7 +55,6 @@ _NOT_INLINED = (
     "logging",
     "threading",
     "importlib",
-    "warnings",
 )
 
 _INLINED = (
@@ -120,6 +119,7 @@ class Tracer:
         self.polyfills: dict[Any, Function] = {}
         self.changed: dict[Value, bool] = {}
         self.changes = 0
+        self.postponed: list[tuple[Any, ...]] = []  # what the epilogue does behind all: a helper's name, its arguments
         self.locals: list[Any] = []
         self.process_local: list[str] = []
         self.inlined: dict[tuple[str, str, str], Inlined] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import aotdyn
+from aotdyn import marks
 from aotdyn.graph import effects
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
@@ -276,6 +278,55 @@ def differ(f, *args, fullgraph=True):
 @pytest.mark.parametrize("f", WHOLE, ids=lambda f: f.__name__)
 def test_whole_graph(f):
     differ(f, X.clone().requires_grad_("w" in f.__code__.co_varnames[:1]))
+
+
+def deterministic(x):
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    inside = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    y = x.cumsum(0)
+    torch.use_deterministic_algorithms(False)
+    return before, inside, y, torch.get_deterministic_debug_mode()
+
+
+def stays_deterministic(x):
+    torch.use_deterministic_algorithms(True)
+    return x + 1
+
+
+def test_deterministic_mode():
+    differ(deterministic, X)
+    compiled = aotdyn.compile(stays_deterministic, backend="eager", fullgraph=True)
+    try:
+        for _ in range(2):
+            same(compiled(X), X + 1)
+            assert torch.get_deterministic_debug_mode() == 2
+            torch.use_deterministic_algorithms(False)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    left: torch.Tensor
+    right: torch.Tensor
+    scales: list = dataclasses.field(default_factory=lambda: [5, 6])
+
+
+def joined(pair, by=1):
+    return pair.left * pair.scales[1] + pair.right * by
+
+
+def makes_a_record(x):
+    return joined(Pair(x, x + 1), by=2)
+
+
+def test_frozen_dataclass_in_a_graph():
+    aotdyn.allow_in_graph(joined)
+    try:
+        differ(makes_a_record, X)
+    finally:
+        marks.IN_GRAPH.discard(joined)
 
 
 class Net(nn.Module):

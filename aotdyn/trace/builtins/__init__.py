@@ -23,6 +23,7 @@ from . import (
     sets,
     strings,
     views,
+    warnings_,
 )
 
 __all__ = [
@@ -41,4 +42,5 @@ __all__ = [
     "sets",
     "strings",
     "views",
+    "warnings_",
 ]

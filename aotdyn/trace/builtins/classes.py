@@ -6,13 +6,14 @@ import collections
 import types
 from typing import Any
 
+from aotdyn.guards import naming
 from aotdyn.guards.sources import Known, Pure
 from aotdyn.trace import model
 from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Class, Sequence, Value, force
 
-from .common import attempt, native, none
+from .common import attempt, native, new_list, none
 
 
 class ClassDict(Value):
@@ -87,6 +88,16 @@ class MadeNamedTuple(Class):
             raise Break(f"arguments that don't fit {self.obj.__name__}")
         items = [given[name] if name in given else model.constant(defaults[name]) for name in fields]
         return Sequence(self.obj, items)
+
+
+@handles(type.__subclasses__)
+def _subclasses(t: Any, cls: Value) -> Value:
+    """A new list of the classes that are alive, which is guarded."""
+    known = force(cls)
+    if not isinstance(known, Class) or (known.source is None and naming.path_of(known.obj) is None):
+        raise Break("the subclasses of a class that the frame makes")
+    source = known.source or t.class_source(known.obj)
+    return new_list(model.unpack(t, t.wrap(known.obj.__subclasses__(), Pure("type.__subclasses__", source))))
 
 
 @handles(collections.namedtuple)

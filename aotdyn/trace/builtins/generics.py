@@ -42,6 +42,16 @@ def class_item(t: Any, v: Class, key: Value) -> Value:
         return t.raise_(TypeError, *error.args)
 
 
+def special_item(t: Any, v: Opaque | Object, key: Value) -> Value:
+    """`v[key]` of one of typing's own objects: `typing.Callable`, `typing.Optional`, `typing.List[T]`."""
+    try:
+        return Alias(v.obj[_native(key)], v, key)
+    except NotConstant:
+        raise Break(f"subscript of {v.obj}") from None
+    except TypeError as error:
+        return t.raise_(TypeError, *error.args)
+
+
 def _of_the_library(function: Any) -> bool:
     """`typing.Generic.__class_getitem__` and kin only look at their arguments."""
     return getattr(function, "__module__", "") in ("typing", "collections.abc", "_collections_abc")

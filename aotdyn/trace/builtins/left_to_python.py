@@ -10,9 +10,9 @@ import inspect
 import logging
 import os
 import time
-import warnings
 from typing import Any
 
+from aotdyn.guards.sources import Pure
 from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Const, Function, Method, Value, force
@@ -30,7 +30,6 @@ _LEVELS = ("debug", "info", "warning", "warn", "error", "exception", "critical",
 _LOGGER = [getattr(logging.Logger, n) for n in (*_LEVELS, "handle")]
 _LOGGING = [getattr(logging, n) for n in _LEVELS]
 leave("logging runs in Python", *dict.fromkeys([*_LOGGER, *_LOGGING]))
-leave("a warning is issued by Python", warnings.warn, warnings.warn_explicit)
 leave("an environment variable is set", type(os.environ).__setitem__, type(os.environ).__delitem__)
 leave("a signature is inspected by Python", inspect.getfullargspec)
 leave("the clock is read by Python", time.time, time.perf_counter, time.monotonic, time.process_time, time.sleep)
@@ -47,4 +46,6 @@ def _signature(t: Any, function: Value) -> Value:
     signature = inspect.signature(inner.obj)
     if method is not None:
         signature = signature.replace(parameters=list(signature.parameters.values())[1:])
-    return Const(signature)
+    return Const(
+        signature, None if inner.source is None or method is not None else Pure("inspect.signature", inner.source)
+    )

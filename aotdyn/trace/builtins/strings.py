@@ -163,10 +163,10 @@ def _prod(t: Any, iterable: Value, *, start: Value | None = None) -> Value:
     return product
 
 
-def _pattern(t: Any, value: Value) -> Any:
+def known_pattern(t: Any, value: Value) -> Any:
     """A compiled pattern; one from outside is guarded by its text and flags."""
     value = force(value)
-    if isinstance(value, Opaque) and isinstance(value.obj, re.Pattern) and value.source is not None:
+    if isinstance(value, (Object, Opaque)) and isinstance(value.obj, re.Pattern) and value.source is not None:
         for name in ("pattern", "flags"):
             native(t, t.wrap(getattr(value.obj, name), Attr(value.source, name)))
         return value.obj
@@ -175,6 +175,8 @@ def _pattern(t: Any, value: Value) -> Any:
 
 def _known(t: Any, value: Value) -> Any:
     value = force(value)
+    if isinstance(value, Object) and isinstance(value.payload, Const) and isinstance(value.obj, str):
+        return value.obj
     try:
         return model.as_constant(value)
     except NotConstant:
@@ -184,7 +186,7 @@ def _known(t: Any, value: Value) -> Any:
 def _pattern_method(method: Callable[..., Any]) -> Callable[..., Value]:
     def handler(t: Any, self: Value, *args: Value, **kwargs: Value) -> Value:
         known = [Const(_known(t, arg)) for arg in args]
-        return fold(t, method, Const(_pattern(t, self)), *known, **kwargs)
+        return fold(t, method, Const(known_pattern(t, self)), *known, **kwargs)
 
     return handler
 
@@ -195,7 +197,7 @@ for _name in ("match", "search", "fullmatch", "findall", "split", "sub", "subn")
 
 def _re_function(function: Callable[..., Any]) -> Callable[..., Value]:
     def handler(t: Any, pattern: Value, *args: Value, **kwargs: Value) -> Value:
-        return fold(t, function, Const(_pattern(t, pattern)), *(Const(_known(t, arg)) for arg in args), **kwargs)
+        return fold(t, function, Const(known_pattern(t, pattern)), *(Const(_known(t, arg)) for arg in args), **kwargs)
 
     return handler
 

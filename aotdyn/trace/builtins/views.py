@@ -172,9 +172,18 @@ def _operator(name: str, swap: bool) -> Any:
 
     def handler(t: Any, self: Value, other: Value) -> Value:
         left, right = as_set(t, self), as_set(t, other)
-        return model.call_method(t, *((right, name, left) if swap else (left, name, right)))
+        result = model.call_method(t, *((right, name, left) if swap else (left, name, right)))
+        made = force(result)
+        added = name == "__or__" and not swap and not isinstance(force(other), SetValue)
+        if added and isinstance(made, SetValue) and len(made.items) <= SMALL:
+            made.grown = len(made.items)  # the left side's keys first, then the right's, in a table of the least size
+        return result
 
     return handler
+
+
+SMALL = 4
+"""Elements for which a set's table never grows."""
 
 
 for _name in ("__and__", "__or__", "__sub__", "__xor__"):

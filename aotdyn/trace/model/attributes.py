@@ -208,6 +208,8 @@ def instance_lookup(t: Tracer, v: Object, name: str) -> Value | None:
 
 
 def _real_dict(obj: Any) -> dict[str, Any] | None:
+    if type(obj) is threading.local:
+        return obj.__dict__  # this thread's
     try:
         return object.__getattribute__(obj, "__dict__")
     except AttributeError:
@@ -279,7 +281,7 @@ def _generic(t: Tracer, v: Value, name: str) -> Value | None:
             if not issubclass(raised.value.cls, AttributeError):
                 raise
             return _fallback(t, v, name)
-    if isinstance(v, Object) and issubclass(cls, threading.local):
+    if isinstance(v, Object) and issubclass(cls, threading.local) and cls is not threading.local:
         raise Break("an attribute of this thread alone")
     found = generic_get_attr(t, v, name)
     return found if found is not None else _fallback(t, v, name)

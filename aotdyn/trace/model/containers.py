@@ -238,6 +238,10 @@ def get_item(t: Tracer, v: Value, key: Value) -> Value:
         return found
     if isinstance(v, Class):
         return _class_item(t, v, key)
+    if isinstance(v, (Object, Opaque)) and v.cls.__module__ == "typing":
+        from ..builtins.generics import special_item
+
+        return special_item(t, v, key)
     method = special_method(t, v, "__getitem__")
     if method is None:
         t.raise_(TypeError, f"{v.cls.__name__!r} object is not subscriptable")

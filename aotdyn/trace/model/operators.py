@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import operator
+import re
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -290,6 +291,11 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     built = _builtin_compare(t, symbol, a, b)
     if built is not None:
         return Const(built)
+    if re.Pattern in (a.cls, b.cls) and symbol in ("==", "!=") and (a.cls is b.cls or Const in (type(a), type(b))):
+        from ..builtins.strings import known_pattern
+
+        same = a.cls is b.cls and known_pattern(t, a) == known_pattern(t, b)
+        return Const(same if symbol == "==" else not same)
     order = [(a, f"__{name}__", b), (b, f"__{reflected}__", a)]
     if a.cls is not b.cls and issubclass(b.cls, a.cls):
         order.reverse()

@@ -71,7 +71,7 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
         args = [v, Const(name)] if value is None else [v, Const(name), value]
         call(t, _wrap_raw(t, *hook), args, {})
         return
-    if issubclass(v.cls, threading.local):
+    if issubclass(v.cls, threading.local) and v.cls is not threading.local:
         raise Break("an attribute of this thread alone")
     generic_set_attr(t, v, name, value)
 
@@ -117,4 +117,4 @@ def generic_set_attr(t: Tracer, v: Value, name: str, value: Value | None) -> Non
 
 
 def _has_dict(cls: type) -> bool:
-    return cls.__dictoffset__ != 0
+    return cls.__dictoffset__ != 0 or cls is threading.local

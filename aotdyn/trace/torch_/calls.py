@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Iterator
 from collections.abc import Sequence as Items
@@ -15,7 +16,7 @@ from aotdyn.graph.build import FakeFailure, Operand, innermost
 
 from ..control import Break, NotConstant
 from ..flows import Flow
-from ..values import Builtin, Class, Const, Mapping, Object, Scalar, Sequence, Tensor, Value, force
+from ..values import Array, Builtin, Class, Const, Mapping, Object, Scalar, Sequence, Tensor, Value, force
 from . import floats, leaf
 
 ORDINARY = (torch.Tensor, torch.nn.Parameter)
@@ -51,6 +52,8 @@ class Operands:
             self.tensors[id(value.fake)] = value
             self.leaves.append(value.fake)
             return Operand(value.node, value.fake)
+        if isinstance(value, Array) and value.cls is not numpy.ndarray:
+            value = force(number_of(self.t, value.tensor))  # numpy's scalars are numbers for torch
         if isinstance(value, Scalar):
             return self._scalar(value)
         if isinstance(value, Flow) and value.cls is float:
@@ -79,10 +82,20 @@ class Operands:
         if isinstance(value, Object) and value.cls is slice:
             parts = [value.attrs.get(name) for name in ("start", "stop", "step")]
             return slice(*(None if part is None else self.convert(part) for part in parts))
+        if isinstance(value, Object) and plain_record(value.cls):
+            return self._record(value)
         raise Break(
             f"an argument of type {value.cls.__qualname__} can't be put in a graph",
             "Graphs take tensors, numbers, strings, dtypes, devices and containers of these.",
         )
+
+    def _record(self, value: Object) -> Any:
+        """A frozen dataclass: the graph makes an equal one."""
+        from .. import model
+
+        fields = {each.name: model.get_attr(self.t, value, each.name) for each in dataclasses.fields(value.cls)}
+        named = {name: self.convert(each) for name, each in fields.items()}
+        return Operand(*run(self.t, value.cls, [], named))
 
     def _scalar(self, value: Scalar) -> Any:
         known = concrete(value.sym)
@@ -120,6 +133,20 @@ class Operands:
             except NotConstant:
                 raise Break("a dict with keys that aren't constants can't be put in a graph") from None
         return result
+
+
+def plain_record(cls: type) -> bool:
+    """Whether instances of a class are their fields and nothing else: a frozen dataclass whose `__init__` is made."""
+    parameters = getattr(cls, "__dataclass_params__", None)
+    return bool(
+        parameters is not None
+        and parameters.frozen
+        and parameters.init
+        and "__dataclass_fields__" in vars(cls)
+        and not hasattr(cls, "__post_init__")
+        and cls.__new__ is object.__new__
+        and all(each.init for each in dataclasses.fields(cls))
+    )
 
 
 def check_ordinary(value: Tensor) -> None:

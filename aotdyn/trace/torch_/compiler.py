@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -64,7 +65,7 @@ BREAKS: dict[str, str] = {
     "torch.set_default_device": "changing the default device",
     "torch.set_default_tensor_type": "changing the default tensor type",
     "torch.set_num_threads": "changing the number of threads",
-    "torch.use_deterministic_algorithms": "changing deterministic mode",
+    "torch.set_deterministic_debug_mode": "changing deterministic mode",
     "torch.set_float32_matmul_precision": "changing the matmul precision",
     "torch.set_anomaly_enabled": "changing anomaly mode",
     "torch.autograd.backward": "running a backward pass",
@@ -147,6 +148,27 @@ def register_late() -> None:
             if found is not None:
                 _registered.add(path)
                 HANDLERS.setdefault(enabled(found), make(path))
+    shapes: Any = sys.modules.get("torch.fx.experimental.symbolic_shapes")
+    if shapes is not None and shapes.__name__ not in _registered:
+        _registered.add(shapes.__name__)
+        for function in (shapes._advise_is_size, shapes.guard_size_oblivious):
+            function = inspect.unwrap(function)
+            HANDLERS.setdefault(function, _of_symbol(function))
+
+
+def _of_symbol(function: Callable[[Any], Any]) -> Callable[..., Value]:
+    """A question that torch asks of a symbol while it traces: what it learns stays in the ShapeEnv."""
+
+    def handler(t: Any, symbol: Value) -> Value:
+        known = force(symbol)
+        if not isinstance(known, (Scalar, Const)):
+            raise Break(f"{function.__name__} of a {known.cls.__qualname__}")
+        try:
+            return Const(function(known.sym if isinstance(known, Scalar) else known.value))
+        except RuntimeError as error:
+            raise Break(f"{function.__name__} of a number that depends on data") from error
+
+    return handler
 
 
 def _break(path: str) -> Callable[..., Value]:

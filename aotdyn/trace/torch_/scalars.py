@@ -10,7 +10,7 @@ import torch
 
 from ..control import Break
 from ..handlers import handles
-from ..values import Const, Scalar, Sequence, Tensor, Value, force
+from ..values import Array, Const, Scalar, Sequence, Tensor, Value, force
 from . import calls
 
 PLACED = frozenset(("dtype", "device"))
@@ -29,7 +29,10 @@ def _as_tensor(t: Any, *args: Value, **kwargs: Value) -> Value:
 
 def _made(t: Any, function: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
     """The call as it is, unless a symbol or tensor is among the numbers: then all become tensors, and are stacked."""
+    if len(args) == 1 and isinstance(force(args[0]), Array) and kwargs.keys() <= {"dtype"}:
+        return _of_array(t, function is torch.tensor, force(args[0]), kwargs)  # type: ignore[arg-type]
     if len(args) == 1 and kwargs.keys() <= PLACED:
+        args = (_without_numpy(args[0]),)
         leaves = list(_leaves(args[0]))
         shape = _shape(args[0])
         if shape is not None and any(isinstance(leaf, (Scalar, Tensor) if shape else Scalar) for leaf in leaves):
@@ -64,6 +67,21 @@ def _number(t: Any, leaf: Value) -> Value:
     from .. import model
 
     return Const(model.truth(t, leaf)) if leaf.cls is bool else leaf
+
+
+def _of_array(t: Any, copies: bool, array: Array, kwargs: dict[str, Value]) -> Value:
+    """A tensor with an array's numbers: its own, or where `copies` is false and the dtype is right the array's."""
+    tensor: Value = calls.record(t, "detach" if array.like.ndim and not copies else "clone", [array.tensor], {})
+    dtype = force(kwargs.get("dtype", Const(None)))
+    return tensor if isinstance(dtype, Const) and dtype.value is None else calls.record(t, "to", [tensor], kwargs)
+
+
+def _without_numpy(value: Value) -> Value:
+    """Nested lists or tuples with tensors in place of numpy's scalars of data."""
+    value = force(value)
+    if isinstance(value, Sequence):
+        return Sequence(value.cls, [_without_numpy(item) for item in value.items])
+    return value.tensor if isinstance(value, Array) and not value.like.ndim else value
 
 
 def _leaves(value: Value) -> Iterator[Value]:

@@ -160,6 +160,7 @@ def _autocast_modes() -> dict[Any, Mode]:
 MODES: dict[Any, Mode] = {
     "grad": Mode("grad_enabled", torch.is_grad_enabled, torch._C._set_grad_enabled),
     "inference": Mode("inference_mode", torch.is_inference_mode_enabled, None),
+    "deterministic": Mode("deterministic", torch.get_deterministic_debug_mode, effects.set_deterministic),
     "cache": Mode("autocast", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     **_autocast_modes(),
     **{("sdp", name): Mode("sdp", read, setter) for name, (read, setter) in effects.SDP.items()},
@@ -255,6 +256,34 @@ def _set_autocast_cache_enabled(t: Any, enabled: Value) -> Value:
     return Const(None)
 
 
+@handles(torch.get_deterministic_debug_mode)
+def _get_deterministic_debug_mode(t: Any) -> Value:
+    return Const(t.state.read("deterministic"))
+
+
+@handles(torch.are_deterministic_algorithms_enabled, torch._C._get_deterministic_algorithms)
+def _are_deterministic(t: Any) -> Value:
+    return Const(t.state.read("deterministic") > 0)
+
+
+@handles(torch.is_deterministic_algorithms_warn_only_enabled, torch._C._get_deterministic_algorithms_warn_only)
+def _warn_only(t: Any) -> Value:
+    """Where the mode is off, it may say so all the same."""
+    level = t.state.read("deterministic")
+    if not level and torch._C._get_deterministic_algorithms_warn_only():
+        raise Break("deterministic mode is off and would warn only")
+    return Const(level == 1)
+
+
+@handles(torch.use_deterministic_algorithms)
+def _use_deterministic(t: Any, mode: Value, *, warn_only: Value | None = None) -> Value:
+    on, warns = _known(mode, "deterministic mode"), warn_only is not None and _known(warn_only, "deterministic mode")
+    if warns and not on:
+        raise Break("deterministic mode is off and would warn only")
+    t.state.write("deterministic", 0 if not on else 1 if warns else 2)
+    return Const(None)
+
+
 def _nest(t: Any, by: int) -> Value:
     """The nesting level never is a node: only the level itself can be seen, and `changes` replays it."""
     t.mutated(t.state.token)
@@ -295,14 +324,6 @@ def _fact(fact: str, *readers: Callable[[], Any]) -> None:
 
 _fact("default_dtype", torch.get_default_dtype)
 _fact("default_device", torch.get_default_device)
-_fact(
-    "deterministic",
-    torch.are_deterministic_algorithms_enabled,
-    torch.is_deterministic_algorithms_warn_only_enabled,
-    torch.get_deterministic_debug_mode,
-    torch._C._get_deterministic_algorithms,
-    torch._C._get_deterministic_algorithms_warn_only,
-)
 _fact("deterministic_fill", torch._C._get_deterministic_fill_uninitialized_memory)
 _fact("torch_function", torch._C._is_torch_function_enabled)
 _fact("function_modes", torch._C._len_torch_function_stack)
