@@ -108,7 +108,7 @@ def settings(warm: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watched() -> Iterator[None]:
-    compiler, tracer = codegen.to_function, cold.trace
+    compiler, tracer, left = codegen.to_function, cold.trace, cold._forgotten
 
     def to_function(*args: Any) -> Any:
         function = compiler(*args)
@@ -127,11 +127,11 @@ def _watched() -> Iterator[None]:
         watch.traced.append(variant)
         return variant
 
-    codegen.to_function, cold.trace = to_function, trace
+    codegen.to_function, cold.trace, cold._forgotten = to_function, trace, False
     try:
         yield
     finally:
-        codegen.to_function, cold.trace = compiler, tracer
+        codegen.to_function, cold.trace, cold._forgotten = compiler, tracer, left
 
 
 def walk(name: str, op: Any, wanted: Wanted, warm: bool = False) -> Tally:
