@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
 
 def page() -> str:
     """The page's text."""
-    return "\n".join([HEAD, *_opcodes(), *_operators(), *_callables(), *_reasons()])
+    return "\n".join([HEAD, *_opcodes(), *_operators(), *_callables(), *_reasons(), *_differences()])
 
 
 def _opcodes() -> Iterator[str]:
@@ -97,6 +97,19 @@ def _callables() -> Iterator[str]:
         for module in sorted(groups):
             yield f"- {module}: " + ", ".join(f"`{name}`" for name in sorted(groups[module]))
         yield ""
+
+
+def _differences() -> Iterator[str]:
+    """The paragraphs of `differences.txt`: indented lines name tests."""
+    yield "## Other than TorchDynamo\n"
+    paragraphs = (HERE / "differences.txt").read_text(encoding="utf-8").split("\n\n")[1:]
+    for paragraph in paragraphs:
+        lines = paragraph.strip("\n").split("\n")
+        text = " ".join(line for line in lines if not line.startswith(" "))
+        shown = [line.strip().split(": ") for line in lines if line.startswith(" ")]
+        named = "; ".join(f"{file}: " + ", ".join(f"`{each}`" for each in tests.split()) for file, tests in shown)
+        yield f"- {text} ({named})"
+    yield ""
 
 
 def _name(obj: Any) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import inspect
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -128,6 +129,7 @@ PURE: dict[str, Accessor] = {
     "bool": Accessor(bool, "truth of a builtin object"),
     "os.environ.get": Accessor(os.environ.get, "an environment variable, None where unset"),
     "enabled": Accessor(enabled, "the function that torch has wrapped for its own tracer"),
+    "sys.exc_info": Accessor(lambda: sys.exc_info()[1] is None, "whether no exception is being handled"),
     "os.getcwd": Accessor(os.getcwd, "working directory"),
     "memoised": Accessor(memoised, "what a function under functools.lru_cache gives for arguments"),
     "weakref.call": Accessor(lambda reference: reference(), "what a weak reference refers to, None where it is gone"),

@@ -272,11 +272,15 @@ class Emitter:
             assert isinstance(given, Sequence)
             assert isinstance(keywords, Mapping)
             args, named = [v.attrs["func"], *given.items], keywords.entries or {}
-            return self.call(
+            made = self.call(
                 self.import_("functools", "partial"),
                 self._many(args),
                 {key: self.value(each) for key, (_, each) in named.items()},
             )
+            for name, value in v.attrs.items():
+                if name not in ("func", "args", "keywords") and value is not None:
+                    self.do("setattr", made, name, self.value(value))
+            return made
         if cls is property or (
             cls.__flags__ & (1 << 9) == 0
             and not issubclass(cls, BaseException)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import contextlib
 import enum
 import functools
 import inspect
@@ -389,3 +390,57 @@ def test_the_address_of_an_object():
     torch.testing.assert_close(compiled(X, one, id(one)), X + 1)
     torch.testing.assert_close(compiled(X, two, id(one)), X - 1)
     torch.testing.assert_close(compiled(X, one, id(one)), X + 1)
+
+
+class Powers:
+    def power(self, x, n, *, plus=0):
+        return x**n + plus
+
+    @classmethod
+    def named(cls, x, n):
+        return x * n, cls.__name__
+
+    @staticmethod
+    def scaled(x, n):
+        return x * n
+
+    square = functools.partialmethod(power, n=2, plus=1)
+    of_class = functools.partialmethod(named, n=3)
+    plain = functools.partialmethod(scaled, X)
+
+
+def test_partial_methods():
+    def f(x, powers):
+        return powers.square(x), powers.of_class(x)[0], powers.plain(3), Powers().square(x, plus=2)
+
+    agrees(f, X, Powers())
+
+
+def test_a_partial_method_that_leaves_the_frame():
+    def f(x, powers):
+        return x + 1, powers.square
+
+    powers = Powers()
+    _, method = aotdyn.compile(f, backend="eager", fullgraph=True)(X, powers)
+    assert type(method) is functools.partial
+    assert method.__self__ is powers
+    assert torch.equal(method(X), powers.square(X))
+
+
+def test_exit_stacks():
+    def f(x):
+        done = []
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            stack.callback(done.append, 1)
+            y = x * 2
+        return y, done, torch.is_grad_enabled()
+
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    plain, traced = f(X), compiled(X)
+    assert torch.equal(plain[0], traced[0])
+    assert plain[1:] == traced[1:]
+    try:
+        raise ValueError
+    except ValueError:
+        assert aotdyn.compile(f, backend="eager")(X)[1:] == plain[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 import types
 import weakref
 from typing import Any
@@ -30,7 +31,7 @@ from aotdyn.trace.values import (
     force,
 )
 
-from .common import catches, native, none, specialize, text, type_name
+from .common import catches, native, new_tuple, none, specialize, text, type_name
 from .sets import in_any_order
 
 
@@ -70,6 +71,17 @@ def _issubclass(t: Any, cls: Value, classinfo: Value) -> Value:
 @handles(hasattr)
 def _hasattr(t: Any, value: Value, name: Value) -> Value:
     return Const(model.has_attr(t, value, text(t, name, "hasattr(): attribute name must be string")))
+
+
+@handles(sys.exc_info)
+def _exc_info(t: Any) -> Value:
+    """Nothing, where no exception is being handled, here or by a caller outside of the trace."""
+    from aotdyn.trace.opcodes.exceptions import handled
+
+    if handled(t) is not None or sys.exc_info()[1] is not None:
+        raise Break("sys.exc_info() while an exception is handled", "A traceback is Python's to make.")
+    t.guard("CONST", Pure("sys.exc_info"), True)
+    return new_tuple([none(), none(), none()])
 
 
 @handles(getattr)

@@ -162,7 +162,7 @@ def bind_raw(t: Tracer, raw: Any, source: Source | None, instance: Value | None,
     if isinstance(raw, functools.cached_property) and instance is not None:
         return _cached_property(t, raw, source, instance)
     if isinstance(raw, functools.partialmethod):
-        raise Break("partialmethod is not traced")
+        return _partial_method(t, raw, source, instance, owner)
     kind = type(raw)
     getter = class_lookup(t, kind, "__get__")
     if getter is None:
@@ -176,6 +176,25 @@ def bind_raw(t: Tracer, raw: Any, source: Source | None, instance: Value | None,
     if instance is None:
         return _wrap_raw(t, raw, source)
     raise Break(f"attribute read through a {kind.__name__} descriptor")
+
+
+def _partial_method(t: Tracer, raw: Any, source: Source | None, instance: Value | None, owner: type) -> Value:
+    """`functools.partialmethod.__get__` of an instance: a partial of what its function binds to."""
+    from ..builtins.partials import make
+
+    kinds = (types.FunctionType, classmethod, staticmethod)
+    if instance is None or source is None or not isinstance(raw.func, kinds):
+        raise Break("a partialmethod that is read on a class, or is over something else than a function")
+    function = force(bind_raw(t, raw.func, Attr(source, "func"), instance, owner))
+    args, keywords = (force(t.wrap(getattr(raw, name), Attr(source, name))) for name in ("args", "keywords"))
+    assert isinstance(args, Sequence)
+    assert isinstance(keywords, Mapping)
+    from .containers import load_entries
+
+    made = make(function, list(args.items), {str(key): value for key, (_, value) in load_entries(t, keywords).items()})
+    if isinstance(function, Method):
+        made.attrs["__self__"] = function.self_value
+    return made
 
 
 def _cached_property(t: Tracer, raw: Any, source: Source | None, instance: Value) -> Value:

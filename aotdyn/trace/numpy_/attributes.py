@@ -32,6 +32,8 @@ def array_attribute(t: Any, v: Array, name: str) -> Value | None:
         from .functions import call_numpy
 
         return call_numpy(t, name, lambda array: getattr(array, name), lambda array: _part(t, array, name), (v,))
+    if name == "strides" and not _varies(v) and all(size > 1 for size in v.tensor.fake.shape):  # of one, any will do
+        return model.constant(tuple(int(step) * v.like.itemsize for step in v.tensor.fake.stride()))
     if name in ("flat", "flags", "strides", "base", "data", "ctypes") or name.startswith("__array"):
         raise Break(f"{v.cls.__name__}.{name} needs the array itself")
     return None
