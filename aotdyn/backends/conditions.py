@@ -30,8 +30,27 @@ class Condition(msgspec.Struct, frozen=True, array_like=True):
 
     def holds(self, inputs: Sequence[torch.Tensor]) -> bool:
         """Whether inputs meet it."""
-        found = {name: getattr(inputs[number], what)(dim) for name, (number, what, dim) in self.names.items()}
-        return bool(shapes.evaluate(self.expr, found))
+        return bool(_evaluate(self.expr, self.names, inputs))
+
+
+class Size(msgspec.Struct, frozen=True, array_like=True):
+    """A number that sizes and strides give, and what the names in it stand for."""
+
+    expr: str
+    names: dict[str, Place]
+
+    def check(self) -> None:
+        """Raise ValueError for what isn't made of sizes."""
+        _check(self.expr, self.names)
+
+    def value(self, inputs: Sequence[torch.Tensor]) -> int:
+        """The number for these inputs."""
+        return _evaluate(self.expr, self.names, inputs)
+
+
+def _evaluate(expr: str, names: dict[str, Place], inputs: Sequence[torch.Tensor]) -> Any:
+    found = {name: getattr(inputs[number], what)(dim) for name, (number, what, dim) in names.items()}
+    return shapes.evaluate(expr, found)
 
 
 class Inexpressible(Exception):
@@ -42,8 +61,6 @@ def conditions(mode: FakeTensorMode, fakes: Sequence[Any], known: frozenset[str]
     """The facts that a fake mode has gathered but those `known`, as text; Inexpressible where one can't be checked."""
     import sympy
 
-    from aotdyn.graph import relations
-
     places = _places(fakes)
     env = mode.shape_env
     assert env is not None
@@ -51,15 +68,24 @@ def conditions(mode: FakeTensorMode, fakes: Sequence[Any], known: frozenset[str]
     for symbol, value in replacements(env):
         if f"{symbol} is {value}" not in known:
             found.append(sympy.Eq(symbol, value, evaluate=False))
-    made = []
-    for expression in found:
-        names: dict[Any, str] = {}
-        try:
-            text = relations.text(expression, functools.partial(relations.name_of, names))
-            made.append(Condition(text, {name: places[symbol] for symbol, name in names.items()}))
-        except (relations.Inexpressible, KeyError) as error:
-            raise Inexpressible(str(expression)) from error
-    return made
+    return [Condition(*_text(expression, places)) for expression in found]
+
+
+def sizes(values: Sequence[torch.SymInt], fakes: Sequence[Any]) -> list[Size]:
+    """Numbers of a trace as sizes of its fake inputs; Inexpressible where one isn't made of these."""
+    places = _places(fakes)
+    return [Size(*_text(value.node.expr, places)) for value in values]
+
+
+def _text(expression: Any, places: dict[Any, Place]) -> tuple[str, dict[str, Place]]:
+    from aotdyn.graph import relations
+
+    names: dict[Any, str] = {}
+    try:
+        text = relations.text(expression, functools.partial(relations.name_of, names))
+        return text, {name: places[symbol] for symbol, name in names.items()}
+    except (relations.Inexpressible, KeyError) as error:
+        raise Inexpressible(str(expression)) from error
 
 
 def replacements(env: Any) -> list[tuple[Any, Any]]:
@@ -106,7 +132,11 @@ def decode(data: bytes) -> list[Condition]:
     """Conditions from data; ValueError where it isn't."""
     found = msgspec.msgpack.decode(data, type=list[Condition])
     for condition in found:
-        shapes.parse(condition.expr)
-        if any(what not in ("size", "stride") for _, what, _ in condition.names.values()):
-            raise ValueError("a condition on something else than sizes")
+        _check(condition.expr, condition.names)
     return found
+
+
+def _check(expr: str, names: dict[str, Place]) -> None:
+    shapes.parse(expr)
+    if any(what not in ("size", "stride") for _, what, _ in names.values()):
+        raise ValueError("a condition on something else than sizes")

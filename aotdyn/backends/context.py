@@ -146,20 +146,34 @@ class Interpreted:
     "whether one changed a tensor's size, strides or storage"
     versions: list[int]
     "of the inputs, before"
+    other_mode: set[fx.Node]
+    "nodes that ran in another grad mode than the graph began in"
+    rebased: list[int] = dataclasses.field(default_factory=list)
+    "inputs that a write gave a history"
+    hidden: list[int] = dataclasses.field(default_factory=list)
+    "inputs that an operator wrote to without telling (batch norm its buffers), as `hidden_writes` finds them"
+    inference: bool = False
+    "whether a node ran in inference mode"
+    drawn: bool = False
+    "whether random numbers were drawn"
     needs_grad: bool = False
     "whether autograd recorded an operation"
 
 
 def interpret(module: fx.GraphModule, mode: FakeTensorMode, fakes: Sequence[Any]) -> Interpreted:
     """Run a graph on fake tensors, in the modes of the thread, which are put back."""
-    found = Interpreted({}, set(), False, [build.version(tensor) for tensor in fakes])
+    found = Interpreted({}, set(), False, [build.version(tensor) for tensor in fakes], set())
     given = [tensor.grad_fn for tensor in fakes]
     layouts: dict[int, Any] = {}
+    grad = torch.is_grad_enabled()
 
     class Interpreter(fx.Interpreter):
         def run_node(self, n: fx.Node) -> Any:
             given = [found.values[item] for item in n.all_input_nodes]
             before = [(tensor, build.version(tensor)) for tensor in build.tensors(given)]
+            if torch.is_grad_enabled() != grad:
+                found.other_mode.add(n)
+            found.inference |= torch.is_inference_mode_enabled()
             found.values[n] = result = super().run_node(n)
             if any(build.version(tensor) != version for tensor, version in before):
                 found.mutating.add(n)
@@ -177,18 +191,39 @@ def interpret(module: fx.GraphModule, mode: FakeTensorMode, fakes: Sequence[Any]
         mode.shape_env.pending_fresh_unbacked_symbols.clear()
     made = build.tensors(list(found.values.values()))
     ours = {id(tensor) for tensor in fakes}
-    found.needs_grad = any(tensor.grad_fn is not None for tensor in made if id(tensor) not in ours) or any(
-        tensor.grad_fn is not before for tensor, before in zip(fakes, given, strict=True)
+    found.drawn = mode.drawn  # type: ignore[attr-defined]
+    pairs = enumerate(zip(fakes, given, strict=True))
+    found.rebased = [number for number, (tensor, before) in pairs if tensor.grad_fn is not before]
+    found.needs_grad = bool(found.rebased) or any(
+        tensor.grad_fn is not None for tensor in made if id(tensor) not in ours
     )
-    found.reshaped = any(layouts[id(tensor)] != layout(tensor) for tensor in made if id(tensor) in layouts)
+    # Compared as text now: what was learnt of the symbols since holds for both.
+    found.reshaped = any(str(layouts[id(tensor)]) != str(layout(tensor)) for tensor in made if id(tensor) in layouts)
     return found
 
 
+def hidden_writes(program: Program, inputs: Sequence[torch.Tensor], versions: Sequence[int]) -> list[int]:
+    """Inputs that a graph writes to besides those whose versions move (`versions` are the numbers of these)."""
+    from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+
+    mode, fakes = fake_inputs(program, inputs)
+    module = programs.to_module(program)
+    modes = Modes()
+    try:
+        with build.quiet(), mode, FunctionalTensorMode():
+            wrapped = [FunctionalTensor.to_functional(fake) for fake in fakes]
+            module(*wrapped)
+    finally:
+        modes.restore()
+    changed = [torch._functionalize_has_data_mutation(each.elem) for each in wrapped]  # type: ignore[attr-defined]
+    return [number for number, each in enumerate(changed) if each and number not in versions]
+
+
 def layout(tensor: torch.Tensor) -> Any:
-    """A tensor's size, strides, offset and storage, to compare by value; symbols by their text."""
+    """A tensor's size, strides, offset and storage."""
     if tensor.layout is not torch.strided:
-        return str(tensor.shape)
-    return str((tensor.shape, tensor.stride(), tensor.storage_offset())), storage(tensor)
+        return tensor.shape
+    return tensor.shape, tensor.stride(), tensor.storage_offset(), storage(tensor)
 
 
 def storage(tensor: torch.Tensor) -> int:

@@ -1,11 +1,12 @@
-"""The `inductor` backend: graphs without gradients become AOTInductor kernels, kept in the store.
+"""The `inductor` backend: graphs become AOTInductor kernels, kept in the store.
 
 A kernel is a directory: `model.so`, at times `model.json` (operators called
 through torch) and `conditions` (relations of sizes that it holds for), and
-`outer.graph`, what is done around it; or just `eager` (the
-reason why the graph is run so) or `shapes` (each tuple of sizes has a kernel of
-its own). Loading one imports no compiler. Graphs that need gradients go through
-inductor's ordinary path in each process.
+`outer.graph`, what is done around it. That of a graph with gradients holds what
+`training` says in the place of `model.so`. Or it is just `eager` (the reason
+why the graph is run so), `shapes` (each tuple of sizes has a kernel of its own)
+or `ordinary` (gradients that no kernel can give: inductor's ordinary path
+compiles the graph in each process). Loading a kernel imports no compiler.
 
 The kernels check nothing: the guards have. CPU kernels load unaligned, so
 alignment is no part of their key.
@@ -17,7 +18,6 @@ import functools
 import hashlib
 import logging
 import platform
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -28,8 +28,9 @@ import msgspec
 import torch
 from torch import fx
 
-from aotdyn.backends import aliasing, conditions, context
+from aotdyn.backends import aliasing, conditions, context, packages, training
 from aotdyn.backends.context import Compiled
+from aotdyn.backends.packages import CONDITIONS, DEFAULTS, MODEL
 from aotdyn.errors import BackendError
 from aotdyn.graph import build, codegen, data
 from aotdyn.graph import program as programs
@@ -37,19 +38,16 @@ from aotdyn.graph.program import Program
 from aotdyn.report import events
 
 if TYPE_CHECKING:
+    from aotdyn.backends.context import Interpreted
+    from aotdyn.backends.split import Split
     from aotdyn.store.store import Store
 
 log = logging.getLogger("aotdyn.backends")
 
-FORMAT = 2
+FORMAT = 3
 "Raise it when what is in a kernel's directory, or how it is called, changes."
 
-MODEL, EXTERN, OUTER, EAGER, SHAPES = "model.so", "model.json", "outer.graph", "eager", "shapes"
-CONDITIONS = "conditions"
-"Relations of the inputs' sizes that the compiled code relies on."
-
-DEFAULTS = {"fallback_random": True}
-"""Inductor options that keep the program the same; the user's own come above them."""
+OUTER, EAGER, SHAPES, ORDINARY = "outer.graph", "eager", "shapes", "ordinary"
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -153,6 +151,13 @@ def _unsuitable(program: Program, inputs: Sequence[torch.Tensor]) -> str:
     return ""
 
 
+class _Ordinary(msgspec.Struct, frozen=True, array_like=True):
+    """Why a graph goes inductor's ordinary path, and the inputs that it writes to."""
+
+    reason: str
+    written: list[int]
+
+
 class _Job:
     """One graph on its way to a kernel."""
 
@@ -173,7 +178,7 @@ class _Job:
             digest: str | None = kernel_key(self.program, inputs, self.options)
         except data.NotDurable:
             digest = None
-        run = self.load(digest) or self.make(digest, inputs)
+        run = self.load(digest, inputs) or self.make(digest, inputs)
         if not self.written:
             return run
         return aliasing.PerAliasing(
@@ -188,41 +193,61 @@ class _Job:
             program, inputs, "inductor", self.options, self.store, self.key, fresh=False, locate=self.locate
         )
 
-    def load(self, digest: str | None) -> Compiled | None:
+    def load(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled | None:
         """What an earlier process made, None for nothing or nothing usable."""
         directory = self.store.kernel_path(digest) if self.store and digest else None
         if directory is None:
             return None
         try:
-            return self.open(directory)
+            return self.open(directory, inputs)
         except (OSError, ValueError, LookupError, RuntimeError) as error:
             log.warning("ignoring kernel %s, which can't be loaded: %s", directory, error)
             return None
 
-    def open(self, directory: Path) -> Compiled:
+    def open(self, directory: Path, inputs: list[torch.Tensor]) -> Compiled:
         """The callable of a kernel's directory."""
         if (directory / EAGER).exists():
             return codegen.to_function(self.program, self.locate)
         if (directory / SHAPES).exists():
             return self.per_shape()
+        if (directory / ORDINARY).exists():
+            self.written = tuple(msgspec.msgpack.decode((directory / ORDINARY).read_bytes(), type=_Ordinary).written)
+            return self.ordinary(inputs)
         outer = data.decode_program((directory / OUTER).read_bytes())
         asked = directory / CONDITIONS
         relied_on = conditions.decode(asked.read_bytes()) if asked.exists() else []
-        return conditions.conditional(self.assemble(outer, directory / MODEL), relied_on, self.per_shape)
+        return conditions.conditional(self.assemble(outer, directory), relied_on, self.per_shape)
 
-    def assemble(self, outer: Program, model: Path) -> Compiled:
+    def assemble(self, outer: Program, directory: Path) -> Compiled:
         """Kernel and outer program as one callable."""
         around = codegen.to_function(outer, self.locate)
-        if not model.exists():
+        if (directory / training.PLAN).exists():
+            run, self.written = self.trained(directory)
+        elif (directory / MODEL).exists():
+            self.written = _written(outer)
+            run = packages.runner(directory / MODEL)
+            if self.written:
+                run = _apart(run, self.written)
+        else:
             return around
-        self.written = _written(outer)
-        run = _runner(model)
-        if self.written:
-            run = _apart(run, self.written)
         inputs, outputs = len(self.program.inputs), outer.outputs
         if not outer.steps and outputs == tuple(programs.Ref(n) for n in range(inputs, len(outer.inputs))):
             return run
         return lambda *args: around(*args, *run(*args))
+
+    def trained(self, directory: Path) -> tuple[Compiled, tuple[int, ...]]:
+        """The training kernel in a directory, and the inputs that the program around it writes to."""
+        plan = msgspec.msgpack.decode((directory / training.PLAN).read_bytes(), type=training.Plan)
+        plan.check()
+        program = (directory / training.PROGRAM).read_bytes()
+        backward = directory / training.BACKWARD
+        run = training.Kernel(
+            plan,
+            packages.runner(directory / training.FORWARD),
+            packages.runner(backward) if backward.exists() else None,
+            lambda: codegen.to_function(data.decode_program(program), self.locate),
+        )
+        return run, tuple(plan.written)
 
     def make(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
         """Compile now, and store what came of it."""
@@ -256,46 +281,62 @@ class _Job:
         seen = context.interpret(module, mode, fakes)
         if any(tensor.device.type != "cpu" for tensor in build.tensors(list(seen.values.values()))):
             raise split.Unsuitable("a tensor isn't on the CPU")
-        if seen.needs_grad:
-            self.written = tuple(split.written(module.graph.find_nodes(op="placeholder"), seen))
-            return self.train(inputs)
-        if seen.reshaped:
-            raise split.Unsuitable("a tensor changes its shape in place")
         apart = len({context.storage(tensor) for tensor in inputs}) == len(inputs)
-        if seen.mutating and (not apart or aliasing.pattern(inputs, range(len(inputs)))):
-            raise split.Unsuitable("it writes to inputs that share memory")
-        parts = split.split(module, self.program.inputs, seen)
-        if parts.outer.steps and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-            parts.outer = _without_grad(parts.outer)
+        overlapping = seen.mutating and (not apart or aliasing.pattern(inputs, range(len(inputs))))
+        if not seen.needs_grad:
+            if seen.reshaped:
+                raise split.Unsuitable("a tensor changes its shape in place")
+            if overlapping:
+                raise split.Unsuitable("it writes to inputs that share memory")
+            return self.keep(digest, inputs, split.split(module, self.program.inputs, seen), None)
+        written = split.written_inputs(module.graph.find_nodes(op="placeholder"), seen)
+        try:
+            if seen.reshaped or overlapping or seen.inference or not torch.is_grad_enabled():
+                raise split.Unsuitable("of how it writes, or of its modes")
+            seen.hidden = context.hidden_writes(self.program, inputs, written)
+            parts = split.split(module, self.program.inputs, seen)
+            return self.keep(digest, inputs, parts, seen if parts.trained else None)
+        except context.Specialized:
+            raise
+        except Exception as error:
+            self.written = tuple(written)
+            if isinstance(error, split.Unsuitable) or _lasting(error):
+                marker = _Ordinary(f"{type(error).__name__}: {error}"[:2000], written)
+                self.save(digest, {ORDINARY: msgspec.msgpack.encode(marker)})
+            log.info("a graph with gradients is compiled in each process: %s", error, exc_info=log.isEnabledFor(10))
+            return self.ordinary(inputs)
+
+    def keep(self, digest: str | None, inputs: list[torch.Tensor], parts: Split, seen: Interpreted | None) -> Compiled:
+        """Compile a kernel, store it and open it; with gradients if there is what was `seen` of them."""
+        from aotdyn.backends import joint
+
         files: dict[str, bytes | Path] = {OUTER: data.encode(parts.outer)}
-        if parts.inner is None:
-            events.count("graphs_compiled")
-            self.save(digest, files)
-            return codegen.to_function(parts.outer, self.locate)
         detached = [tensor.detach() for tensor in inputs]
         with tempfile.TemporaryDirectory(prefix="aotdyn-") as scratch:
-            files |= package(parts.inner, self.program, detached, self.options, Path(scratch))
+            folder = Path(scratch)
+            if parts.inner is not None and seen is not None:
+                files |= joint.package(parts, self.program, inputs, seen, self.options, folder)
+            elif parts.inner is not None:
+                files |= packages.package(parts.inner, self.program, detached, self.options, folder)
             events.count("graphs_compiled")
             directory = self.save(digest, files)
-            if directory is not None:
-                return self.open(directory)
-            model = files[MODEL]
-            assert isinstance(model, Path)
-            made = self.assemble(parts.outer, model)  # mapped before the directory goes
-            asked = files.get(CONDITIONS, b"\x90")
-            assert isinstance(asked, bytes)
-            return conditions.conditional(made, conditions.decode(asked), self.per_shape)
+            if directory is None:
+                directory = _written_to(folder, files)
+            return self.open(directory, inputs)  # mapped before the scratch directory goes
 
-    def train(self, inputs: list[torch.Tensor]) -> Compiled:
-        """Inductor's ordinary path, with its backward."""
+    def ordinary(self, inputs: list[torch.Tensor]) -> Compiled:
+        """Inductor's ordinary path, with its backward: compiled in each process."""
 
         def compile_one(module: fx.GraphModule, inputs: list[torch.Tensor]) -> Compiled:
+            from torch._functorch import config
             from torch._inductor.compile_fx import compile_fx
 
+            config.donated_buffer = False  # or `retain_graph` would be refused; it is read when a backward runs
             with build.quiet():
                 return compile_fx(module, inputs, config_patches={**DEFAULTS, **self.options})  # type: ignore[return-value]
 
         events.count("graphs_compiled")
+        events.count("graphs_compiled_each_time")
         return context.with_sizes(self.program, inputs, compile_one)
 
     def per_shape(self) -> Compiled:
@@ -309,36 +350,6 @@ class _Job:
         return self.store.save_kernel(digest, files, self.key or "")
 
 
-def package(
-    module: fx.GraphModule, program: Program, inputs: list[torch.Tensor], options: dict[str, Any], scratch: Path
-) -> dict[str, bytes | Path]:
-    """Compile a graph with AOTInductor: the files of its kernel, in `scratch`.
-
-    Raises:
-        Specialized: the kernel would hold for some sizes only, which nothing guards.
-        Exception: what inductor raises.
-    """
-    import torch._inductor
-
-    patches = {**DEFAULTS, "aot_inductor.package": True, "cpp.dynamic_threads": torch.get_num_threads() > 1, **options}
-    mode, fakes = context.fake_inputs(program, inputs)
-    context.interpret(programs.to_module(program), mode, fakes)
-    known = context.facts(mode)
-    mode, fakes = context.fake_inputs(program, inputs)
-    with build.quiet(), torch.no_grad(), torch._guards.tracing(torch._guards.TracingContext(mode)):
-        made: Any = torch._inductor.aot_compile(module, tuple(fakes), options=patches)
-        relied_on = context.relied_on(mode, fakes, known)
-    paths = [Path(item) for item in ([made] if isinstance(made, str) else made) if isinstance(item, str)]
-    library = next(path for path in paths if path.suffix == ".so")
-    files: dict[str, bytes | Path] = {MODEL: _stripped(library, scratch / MODEL)}
-    extern = library.with_suffix(".json")
-    if extern in paths:
-        files[EXTERN] = Path(shutil.copy(extern, scratch / EXTERN))
-    if relied_on:
-        files[CONDITIONS] = conditions.encode(relied_on)
-    return files
-
-
 def _check(options: dict[str, Any]) -> None:
     """Raise BackendError for an option that inductor doesn't have, as torch.compile does."""
     from torch._inductor import config
@@ -347,16 +358,6 @@ def _check(options: dict[str, Any]) -> None:
     for name in options:
         if name not in known:
             raise BackendError(f"inductor has no option {name!r}", backend="inductor")
-
-
-def _runner(model: Path) -> Compiled:
-    """What calls a kernel.
-
-    The library may make a result as a view of a temporary: it comes as a tensor of its own, as the graph gives it,
-    or autograd would refuse to write to it.
-    """
-    run = torch._C._aoti.AOTIModelContainerRunnerCpu(str(model), 1).run
-    return lambda *args: [result.detach() if result._is_view() else result for result in run(list(args))]
 
 
 def _apart(run: Compiled, written: tuple[int, ...]) -> Compiled:
@@ -375,29 +376,12 @@ def _written(outer: Program) -> tuple[int, ...]:
     return tuple(index for step in moves for index in programs.refs(step.args))
 
 
-def _stripped(library: Path, target: Path) -> Path:
-    """A copy of a library without its symbols for debugging, where `strip` is found."""
-    tool = shutil.which("strip")
-    if tool is None or subprocess.run([tool, "-o", target, library], capture_output=True).returncode:
-        shutil.copy(library, target)
-    return target
-
-
-def _without_grad(outer: Program) -> Program:
-    """The same program under no_grad: the user's graph turned gradients off itself."""
-    shift = len(outer.inputs)
-
-    def moved(ref: programs.Ref) -> programs.Ref:
-        return programs.Ref(ref.index if ref.index < shift else ref.index + 1)
-
-    steps = [
-        programs.Step(
-            step.target, programs.map_refs(step.args, moved), programs.map_refs(step.kwargs, moved), step.stack
-        )
-        for step in outer.steps
-    ]
-    off, on = (programs.Step(torch._C._set_grad_enabled, (enabled,), {}) for enabled in (False, True))
-    return Program(outer.inputs, [off, *steps, on], programs.map_refs(outer.outputs, moved))
+def _written_to(folder: Path, files: dict[str, bytes | Path]) -> Path:
+    """A directory with a kernel's files, where they aren't stored."""
+    for name, content in files.items():
+        if isinstance(content, bytes):
+            (folder / name).write_bytes(content)
+    return folder
 
 
 def _lasting(error: Exception) -> bool:

@@ -4,6 +4,10 @@ A kernel gives new tensor objects; the program may expect an input itself, a
 view that autograd knows as one, or an int. So an output that is an input is
 handed through, views and sizes are made again from what they are of (the
 `outer` program), and the kernel computes the rest (the `inner` graph).
+
+A kernel without gradients writes to inputs itself. One that is trained gives
+what the inputs become, and the outer program copies it into them, so that
+autograd sees the write.
 """
 
 from __future__ import annotations
@@ -34,6 +38,11 @@ class Split:
 
     inner: fx.GraphModule | None
     outer: Program
+    computed: list[fx.Node]
+    "what the kernel gives; behind them, a trained kernel gives what the written inputs become"
+    written: list[int]
+    "inputs that the graph writes to"
+    trained: bool
 
 
 def split(module: fx.GraphModule, inputs: list[Input], seen: Interpreted) -> Split:
@@ -46,17 +55,19 @@ def split(module: fx.GraphModule, inputs: list[Input], seen: Interpreted) -> Spl
     output = module.graph.output_node()
     outputs = map_refs(output.args[0], work.place, fx.Node)
     outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
-    steps = work.bump()
-    shift = len(inputs) + len(work.computed)
+    trained = bool(seen.rebased) or any(seen.values[node].requires_grad for node in work.computed)
+    written = sorted({*written_inputs(work.placeholders, seen), *seen.hidden})
+    shift = len(inputs) + len(work.computed) + (len(written) if trained else 0)
+    steps = work.write_back(written) if trained else work.bump(written)
 
     def renumber(ref: Ref) -> Ref:
         return Ref(ref.index if ref.index >= 0 else shift + len(steps) - ref.index - 1)
 
     replays = [Step(s.target, map_refs(s.args, renumber), map_refs(s.kwargs, renumber), s.stack) for s in work.steps]
-    kernel = [Input(f"k{number}") for number in range(len(work.computed))]
+    kernel = [Input(f"k{number}") for number in range(shift - len(inputs))]
     outer = Program([*inputs, *kernel], steps + replays, map_refs(outputs, renumber))
     needed = bool(work.computed or seen.mutating)
-    return Split(_inner(module, work.computed) if needed else None, outer)
+    return Split(_inner(module, work.computed) if needed else None, outer, work.computed, written, trained)
 
 
 class _Work:
@@ -89,8 +100,9 @@ class _Work:
             return Ref(self.inputs[node])
         if self._again(node, value):
             args, kwargs = (map_refs(part, self.place, fx.Node) for part in (node.args, dict(node.kwargs)))
-            self.steps.append(Step(node.target, args, kwargs, tuple(node.meta.get("stack", ()))))
-            return Ref(-len(self.steps))
+            step = Step(node.target, args, kwargs, tuple(node.meta.get("stack", ())))
+            given = build.tensors([self.seen.values[item] for item in node.all_input_nodes])
+            return self._step(step, node in self.seen.other_mode and any(tensor.requires_grad for tensor in given))
         if not isinstance(value, torch.Tensor):
             raise Unsuitable(f"an output is a {type(value).__name__}")
         self.computed.append(node)
@@ -112,13 +124,37 @@ class _Work:
             return False  # batched tensors don't leave the kernel
         return bool(made) and {storage(tensor) for tensor in made} <= {storage(tensor) for tensor in given}
 
-    def bump(self) -> list[Step]:
+    def _step(self, step: Step, other_mode: bool) -> Ref:
+        """Do a step behind the kernel, in the other grad mode than the graph's caller is in if `other_mode`."""
+        here = torch.is_grad_enabled()
+        around = [Step(torch._C._set_grad_enabled, (mode,), {}) for mode in (not here, here)]
+        before, after = (around[:1], around[1:]) if other_mode else ([], [])
+        self.steps += [*before, step]
+        made = Ref(-len(self.steps))
+        self.steps += after
+        return made
+
+    def bump(self, written: list[int]) -> list[Step]:
         """The step that tells autograd of the writes to inputs: a kernel doesn't."""
-        refs = tuple(Ref(number) for number in written(self.placeholders, self.seen))
+        refs = tuple(Ref(number) for number in written)
         return [Step(torch.autograd.graph.increment_version, (refs,), {})] if refs else []
 
+    def write_back(self, written: list[int]) -> list[Step]:
+        """The steps that copy what a trained kernel gives for the written inputs into them."""
+        first = len(self.inputs) + len(self.computed)
+        off, on = (Step(torch._C._set_grad_enabled, (mode,), {}) for mode in (False, True))
+        steps: list[Step] = []
+        for i, number in enumerate(written):
+            to, new = Ref(number), Ref(first + i)
+            if number in self.seen.hidden:
+                steps.append(Step(getattr, (to, "data"), {}))
+                to = Ref(first + len(written) + len(steps) - 1)
+            copy = Step("copy_", (to, new), {})
+            steps += [copy] if number in (*self.seen.hidden, *self.seen.rebased) else [off, copy, on]
+        return steps
 
-def written(placeholders: Sequence[fx.Node], seen: Interpreted) -> list[int]:
+
+def written_inputs(placeholders: Sequence[fx.Node], seen: Interpreted) -> list[int]:
     """Numbers of the inputs that a graph writes to."""
     before = zip(placeholders, seen.versions, strict=True)
     return [number for number, (node, was) in enumerate(before) if build.version(seen.values[node]) != was]

@@ -131,7 +131,24 @@ def learn() -> dict[str, bool]:
             torch.manual_seed(3)
             run(net, x).backward()
     state = [[*net.state_dict().values(), *(each.grad for each in net.parameters())] for net in nets]
-    return {"train": all(map(same, *state))}
+    return {"train": all(map(same, *state)), "grow": grow()}
+
+
+def widen(x, w):
+    y = (x @ w).relu()
+    return (y * y.shape[0]).sum(0), y.reshape(-1)[: y.shape[0] * 2]
+
+
+def grow() -> bool:
+    """A graph whose backward needs sizes, for several of them."""
+    run, w = aotdyn.compile(widen, dynamic=True), torch.randn(4, 5, requires_grad=True)
+
+    def take(function: Callable[..., Any], x: torch.Tensor) -> list[torch.Tensor]:
+        some, others = function(x, w)
+        return [some, others, *torch.autograd.grad(some.sin().sum() + others.cos().sum(), (x, w))]
+
+    given = [torch.randn(rows, 4, requires_grad=True) for rows in (6, 7, 3)]
+    return all(all(map(same, take(widen, x), take(run, x))) for x in given)
 
 
 if __name__ == "__main__":

@@ -46,5 +46,10 @@ def test_inference_is_plain_pythons_cold_and_warm(cache):
     assert warm["graph_calls"] == cold["graph_calls"]
 
 
-def test_training_gives_plain_pythons_gradients(cache):
-    assert process(cache, "learn")["agree"] == {"train": True}
+def test_training_is_plain_pythons_cold_and_warm(cache):
+    cold = process(cache, "learn")
+    assert set(cold["agree"].values()) == {True}, cold["agree"]
+    assert cold["graphs_compiled"] == 2
+    warm = process(cache, "learn")
+    assert set(warm["agree"].values()) == {True}, warm["agree"]
+    assert (warm["graphs_compiled"], warm["traced"], warm["loaded"]) == (0, 0, [])

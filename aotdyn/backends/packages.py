@@ -1,0 +1,89 @@
+"""Graphs to shared libraries, by AOTInductor, and what calls them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from aotdyn.backends import conditions, context
+from aotdyn.backends.context import Compiled
+from aotdyn.graph import build
+from aotdyn.graph import program as programs
+from aotdyn.graph.program import Program
+
+MODEL, CONDITIONS = "model.so", "conditions"
+
+DEFAULTS = {"fallback_random": True}
+"""Inductor options that keep the program the same; the user's own come above them."""
+
+Files = dict[str, bytes | Path]
+
+
+def package(
+    module: fx.GraphModule, program: Program, inputs: list[torch.Tensor], options: dict[str, Any], scratch: Path
+) -> Files:
+    """Compile a graph without gradients: the files of its kernel, in `scratch`.
+
+    Raises:
+        Specialized: the kernel would hold for some sizes only, which nothing guards.
+        Exception: what inductor raises.
+    """
+    known = known_facts(program, inputs)
+    mode, fakes = context.fake_inputs(program, inputs)
+    with build.quiet(), torch._guards.tracing(torch._guards.TracingContext(mode)):
+        files = library(module, fakes, MODEL, options, scratch)
+        relied_on = context.relied_on(mode, fakes, known)
+    if relied_on:
+        files[CONDITIONS] = conditions.encode(relied_on)
+    return files
+
+
+def known_facts(program: Program, inputs: list[torch.Tensor]) -> frozenset[str]:
+    """What the graph itself says of its sizes, and its guards check."""
+    mode, fakes = context.fake_inputs(program, inputs)
+    context.interpret(programs.to_module(program), mode, fakes)
+    return context.facts(mode)
+
+
+def library(module: fx.GraphModule, fakes: Sequence[Any], name: str, options: dict[str, Any], scratch: Path) -> Files:
+    """Compile a graph for fake inputs, under a tracing context: a library of this name, and what belongs to it.
+
+    `<name>.json` beside `<name>.so` lists operators that are called through torch.
+    """
+    import torch._inductor
+
+    patches = {**DEFAULTS, "aot_inductor.package": True, "cpp.dynamic_threads": torch.get_num_threads() > 1, **options}
+    with torch.no_grad():
+        made: Any = torch._inductor.aot_compile(module, tuple(fakes), options=patches)
+    paths = [Path(item) for item in ([made] if isinstance(made, str) else made) if isinstance(item, str)]
+    found = next(path for path in paths if path.suffix == ".so")
+    files: Files = {name: _stripped(found, scratch / name)}
+    extern = found.with_suffix(".json")
+    if extern in paths:
+        beside = Path(name).with_suffix(".json").name
+        files[beside] = Path(shutil.copy(extern, scratch / beside))
+    return files
+
+
+def runner(library: Path) -> Compiled:
+    """What calls a library.
+
+    It may make a result as a view of a temporary: that comes as a tensor of its own, as the graph gives it, or
+    autograd would refuse to write to it.
+    """
+    run = torch._C._aoti.AOTIModelContainerRunnerCpu(str(library), 1).run
+    return lambda *args: [result.detach() if result._is_view() else result for result in run(list(args))]
+
+
+def _stripped(library: Path, target: Path) -> Path:
+    """A copy of a library without its symbols for debugging, where `strip` is found."""
+    tool = shutil.which("strip")
+    if tool is None or subprocess.run([tool, "-o", target, library], capture_output=True).returncode:
+        shutil.copy(library, target)
+    return target
