@@ -68,7 +68,7 @@ MODE_SETTERS: frozenset[Any] = frozenset(
 
 IMPURE_PREFIXES = (
     *("set_", "_set_", "_enter", "_exit", "_assert", "_check", "_async", "manual_seed", "sym_constrain"),
-    "lazy_load",
+    *("lazy_load", "_maybe_load"),
 )
 
 INPLACE = ("add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow", "rshift", "sub", "truediv", "xor")

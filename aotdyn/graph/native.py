@@ -125,6 +125,11 @@ def exit_dual_level(level: int) -> None:
     torch._C._exit_dual_level(level=level)  # type: ignore[attr-defined]
 
 
+def register_hook(tensor: Any, hook: Function, more: Sequence[Any]) -> Any:
+    """A graph that sees, and may replace, the gradient of a tensor."""
+    return tensor.register_hook(lambda gradient: hook(gradient, *more))
+
+
 EAGER: dict[Any, Function] = {
     autograd_function_apply: apply_function,
     tag_activation_checkpoint: checkpoint,
@@ -136,6 +141,7 @@ EAGER: dict[Any, Function] = {
 """What a graph that runs eagerly calls in the place of an operator."""
 
 FAKE: dict[Any, Function] = {
+    register_hook: lambda tensor, hook, more: None,
     grad_mode._enter_inference_mode: lambda mode: None,
     grad_mode._exit_inference_mode: lambda guard: None,
     autograd_function_apply: apply_function,

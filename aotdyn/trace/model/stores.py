@@ -46,7 +46,8 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
         if name == "__annotations__" and v.obj is None:
             v.annotations = value
             return
-        if name.startswith("__") and name not in ("__wrapped__", "__doc__", "__name__", "__qualname__", "__module__"):
+        kept = ("__wrapped__", "__doc__", "__name__", "__qualname__", "__module__")
+        if name.startswith("__") and name.endswith("__") and name not in kept:
             raise Break(f"setting {name} of a function")
         t.mutated(v)
         given = force(value) if value is not None else None

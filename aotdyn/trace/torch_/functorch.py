@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch._functorch.eager_transforms as transforms
 import torch._functorch.predispatch as predispatch
+from torch.autograd import forward_ad
 
 from aotdyn.graph import effects, native
 
@@ -43,6 +44,11 @@ def _step(t: Any, function: Any, *args: Any) -> Value:
 @handles(predispatch.lazy_load_decompositions)
 def _load(t: Any) -> Value:
     return _step(t, predispatch.lazy_load_decompositions)
+
+
+@handles(forward_ad._maybe_load_decompositions)
+def _load_forward(t: Any) -> Value:
+    return _step(t, forward_ad._maybe_load_decompositions)
 
 
 @handles(predispatch._vmap_increment_nesting)

@@ -53,7 +53,7 @@ BROKEN_METHODS: dict[str, tuple[str, str]] = {
         ("a tensor's storage", ""),
     ),
     **dict.fromkeys(
-        leaf.words("backward register_hook register_post_accumulate_grad_hook retain_grad reinforce"),
+        leaf.words("backward register_post_accumulate_grad_hook retain_grad reinforce"),
         ("the autograd graph of a tensor", "Backward passes and hooks run between two graphs."),
     ),
     **dict.fromkeys(leaf.words("__deepcopy__ __reduce_ex__ __setstate__"), ("copying a tensor as a Python object", "")),

@@ -382,11 +382,14 @@ def own_function_differentiated_twice(w):
 # -- Hooks -------------------------------------------------------------------------------------------------------------
 
 
-@program(leaf, backward=True)
-def hooks(w):
+@program(leaves, whole=True, backward=True)
+def hooks(w, b):
     y = w * 2
-    y.register_hook(lambda g: g * 10)
-    return y * y
+    y.register_hook(lambda g: g * 10 * b)
+    y.register_hook(lambda g: None)
+    z = y * y
+    z.register_hook(torch.sin)
+    return z * y
 
 
 @program(leaf, backward=True, durable=False)  # a handle's number is counted up

@@ -23,7 +23,7 @@ def autocasts(w):
     return y.float() + z + h, y.dtype, z.dtype, h.dtype
 
 
-@program(leaf, backward=True)
+@program(leaf, whole=True, backward=True)
 def autocast_as_decorator(w):
     @torch.autocast("cpu", dtype=torch.bfloat16)
     def f(x):
@@ -77,20 +77,20 @@ def attended():
     return (torch.linspace(-1, 1, 48).reshape(1, 2, 4, 6).requires_grad_(),)
 
 
-@program(attended, backward=True)
+@program(attended, whole=True, backward=True)
 def chosen_attention(q):
     with sdpa_kernel(SDPBackend.MATH):
         y = F.scaled_dot_product_attention(q, q, q)
     return y, torch.backends.cuda.flash_sdp_enabled()
 
 
-@program(attended, backward=True)
+@program(attended, whole=True, backward=True)
 def chosen_attentions(q):
     with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
         return F.scaled_dot_product_attention(q, q, q, is_causal=True)
 
 
-@program()
+@program(whole=True)
 def recorded(x):
     with torch.profiler.record_function("mine"):
         y = x * 2
