@@ -39,6 +39,7 @@ INPUTS: dict[str, Any] = {
     "image": lambda: torch.linspace(-2, 2, 96).reshape(2, 3, 4, 4).to(memory_format=torch.channels_last),
     "coo": lambda: torch.eye(3).to_sparse(),
     "csr": lambda: torch.eye(3).to_sparse_csr(),
+    "quantised": lambda: torch.quantize_per_tensor(torch.linspace(-2, 2, 12), 0.1, 0, torch.qint8),
     "rng": lambda: torch.Generator().manual_seed(5),
 }
 
@@ -394,6 +395,33 @@ def seeds(x):
     return torch.randn(2) + x[0, 0]
 
 
+# Tensors that fakes can't stand for
+
+
+@breaks
+def nested(x):
+    both = torch.nested.nested_tensor([x[0], x[1, :2]])
+    return torch.nested.to_padded_tensor(both * 2, 0.0)
+
+
+@breaks
+def jagged(x):
+    both = torch.nested.nested_tensor([x[0], x[1, :2]], layout=torch.jagged)
+    return (both * 2).values()
+
+
+@breaks
+def quantised(quantised):
+    return quantised.dequantize() + 1, quantised.q_scale(), quantised.int_repr()
+
+
+@captured
+def quantised_on_the_way(x):
+    return torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).dequantize(), torch.fake_quantize_per_tensor_affine(
+        x, 0.1, 0, -128, 127
+    )
+
+
 @pytest.fixture(autouse=True)
 def _settings(tmp_path: Path) -> Iterator[None]:
     with settings(), config.overrides(cache_dir=str(tmp_path)):
@@ -432,3 +460,43 @@ def test_the_form_of_a_sparse_tensor_is_guarded() -> None:
     rows = torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.ones(2, 3), (3, 3))
     for coo in (torch.eye(3).to_sparse(), twice, rows, twice.coalesce()):
         assert compiled(coo) == facts(coo)
+
+
+def _factories(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    made = torch.zeros(2), torch.full((2,), 1.5), torch.tensor([1.0, 2]), torch.arange(0, 1, 0.25), torch.Tensor([1])
+    return *made, torch.linspace(0, 1, 3), torch.eye(2), x.new_zeros(2), torch.zeros_like(x), torch.tensor([1])
+
+
+def test_factories_follow_the_default_dtype() -> None:
+    compiled = aotdyn.compile(_factories, backend="eager")
+    x = torch.ones(2)
+    before = torch.get_default_dtype()
+    try:
+        for dtype in (torch.float32, torch.float64, torch.float32):
+            torch.set_default_dtype(dtype)
+            assert [each.dtype for each in compiled(x)] == [each.dtype for each in _factories(x)]
+            assert watch.broke() is None
+    finally:
+        torch.set_default_dtype(before)
+
+
+def test_factories_follow_the_default_device() -> None:
+    compiled = aotdyn.compile(_factories, backend="eager")
+    x = torch.ones(2)
+    for device in ("cpu", "meta", "cpu"):
+        with torch.device(device):
+            assert [each.device for each in compiled(x)] == [each.device for each in _factories(x)]
+
+
+def test_two_samples_of_random_numbers_follow_one_another() -> None:
+    """The generator goes on from call to call, as it does without a graph."""
+
+    def draw(x: torch.Tensor) -> torch.Tensor:
+        return torch.rand(2) + torch.randn_like(x) + F.dropout(x)
+
+    compiled = aotdyn.compile(draw, backend="eager")
+    x, seen = torch.ones(2), []
+    for function in (draw, compiled):
+        torch.manual_seed(3)
+        seen.append([*(function(x).tolist() for _ in range(3)), torch.rand(1).item()])
+    assert seen[0] == seen[1]
