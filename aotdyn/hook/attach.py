@@ -1,21 +1,23 @@
-"""Where the hook meets the runtime: a dispatcher in `builtins` for every stub.
+"""Where the hook meets the runtime: a dispatcher for every stub.
 
 Until torch is imported there is nothing to capture, and what is hooked must
 not be what imports it: a program may set its environment first. So a stub's
 first dispatcher is a small one of ours, which leaves calls to Python until
-torch is there and then asks the runtime for the real one.
+torch is there, and then to those that meet no tensor; for the others it asks the
+runtime for the real one.
 """
 
 from __future__ import annotations
 
-import builtins
+import gc
 import logging
 import sys
-from collections.abc import Iterable
-from types import CodeType
+from collections.abc import Mapping
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from aotdyn.report import events
+from aotdyn.rewrite import switchboard
 from aotdyn.runtime.variant import FrameSpec
 
 log = logging.getLogger("aotdyn.hook")
@@ -31,47 +33,50 @@ class Stub(NamedTuple):
     cells: tuple[str, ...]
 
 
-_attached: dict[str, str] = {}
-"Dispatcher name to module: all that this process has ever attached."
-
-
-def attach(module: str, dispatchers: Iterable[str]) -> None:
-    """Give every stub of a module its dispatcher; those that have one keep it.
+def attach(board: str, module: str, count: int, orders: Mapping[int, str]) -> None:
+    """Give the stubs of a module their switchboard, with `count` dispatchers; a module loaded again keeps its own.
 
     All stubs share one first dispatcher, so that a warm import, which attaches
     thousands, makes no object for any of them.
     """
-    new = dict.fromkeys(dispatchers, module)
-    if not _attached.keys().isdisjoint(new):
-        new = {name: module for name in new if name not in _attached}
-    if new:
-        _attached.update(new)
-        vars(builtins).update(dict.fromkeys(new, _first))
-        events.count("functions_stubbed", len(new))
+    if switchboard.put_in(board, module, count, orders, _first):
+        events.count("functions_stubbed", count)
 
 
 def detach() -> None:
     """Make every stub step aside: its dispatcher answers None from now on."""
-    vars(builtins).update(dict.fromkeys(_attached, passive))
+    switchboard.exchange(lambda _: passive)
 
 
 def reattach() -> None:
     """Take back `detach`."""
-    for name in _attached:
-        if getattr(builtins, name, None) is passive:
-            setattr(builtins, name, _first)
+    switchboard.exchange(lambda dispatcher: _first if dispatcher is passive else dispatcher)
 
 
 def attached(module: str) -> dict[str, Stub]:
-    """The stubs of a module, by dispatcher."""
+    """The stubs that the functions of a module have, by dispatcher: not for the warm path, it looks at all objects."""
     from aotdyn.rewrite import originals
 
-    return {name: stub_of(name, originals.by_name(name)) for name, owner in _attached.items() if owner == module}
+    codes = [obj.__code__ for obj in gc.get_objects() if type(obj) is FunctionType]
+    found: dict[str, Stub] = {}
+    seen: set[CodeType] = set()
+    while codes:
+        code = codes.pop()
+        if code in seen:
+            continue
+        seen.add(code)
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        seat = switchboard.seat_in(code)
+        if seat is not None and switchboard.boards[seat.board].module == module:
+            name = originals.dispatcher_of(code)
+            assert name is not None
+            found[name] = stub_of(name, code)
+    return found
 
 
 def modules() -> set[str]:
     """The modules that have stubs."""
-    return set(_attached.values())
+    return {board.module for board in switchboard.boards.values()}
 
 
 def stub_of(dispatcher: str, code: CodeType) -> Stub:
@@ -89,15 +94,22 @@ def passive(*_: Any) -> None:
 
 def _first(*args: Any) -> Any:
     """The first dispatcher of every stub: whose, the frame that asks shows."""
-    if "torch" not in sys.modules:
+    torch = sys.modules.get("torch")
+    if torch is None or getattr(torch.__spec__, "_initializing", False):
         return None
-    from aotdyn.rewrite.originals import dispatcher_of
-    from aotdyn.runtime import dispatch
+    if torch.compiler.is_dynamo_compiling():
+        return None  # TorchDynamo goes through here itself
+    from aotdyn.runtime import worth
 
     frame = sys._getframe(1)
-    name = dispatcher_of(frame.f_code)
-    if name is None or name not in _attached:
+    if not worth.meets_tensors(args) and not worth.names_tensors(frame.f_globals, frame.f_code.co_names):
         return None
+    seat = switchboard.seat_in(frame.f_code)
+    if seat is None:
+        return None
+    from aotdyn.runtime import dispatch
+
+    name = switchboard.dispatcher(seat, frame.f_code)
     stub = stub_of(name, frame.f_code)
-    spec = FrameSpec(_attached[name], stub.qualname, stub.digest, 0, stub.params, "", stub.cells)
+    spec = FrameSpec(switchboard.boards[seat.board].module, stub.qualname, stub.digest, 0, stub.params, "", stub.cells)
     return dispatch.install_stub(name, spec, frame.f_globals, args)

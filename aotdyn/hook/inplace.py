@@ -25,7 +25,7 @@ def stub_module(module: ModuleType) -> int:
         with open(path, "rb") as file:
             source = file.read()
         ordinary = compile(source, path, "exec", dont_inherit=True)
-        rewritten, originals = modules.rewrite(ordinary, name)
+        rewritten, board, _, count, orders = modules.rewrite(ordinary, name, source)
     except Exception as error:
         if config.current().strict and not isinstance(error, OSError | SyntaxError | ValueError):
             raise
@@ -44,8 +44,7 @@ def stub_module(module: ModuleType) -> int:
         if new is not None and len(new.co_freevars) == len(old.co_freevars):
             function.__code__ = new
             found += 1
-    modules.register(originals)
-    attach(name, originals)
+    attach(board, name, count, orders)
     log.debug("%s: %d functions became stubs in place", name, found)
     return found
 

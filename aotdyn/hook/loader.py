@@ -38,9 +38,14 @@ class HookedSourceLoader(SourceFileLoader):
         if sys._getframe(1).f_code is not _EXEC:
             return super().get_code(fullname)
         path = self.get_filename(fullname)
-        source = self.get_data(path)
-        code = modules.load(fullname, source, path)
-        return code or modules.make(fullname, source, self.source_to_code(source, path))
+        place = modules.by_place(fullname, path)
+        code = modules.load(place, fullname, path)
+        if code is None:
+            source = self.get_data(path)
+            code = modules.load(modules.by_digest(fullname, source), fullname, path)
+            code = code or modules.make(fullname, source, self.source_to_code(source, path))
+            modules.keep(place, fullname, source)
+        return code
 
 
 class HookedZipLoader(zipimport.zipimporter):
@@ -52,5 +57,5 @@ class HookedZipLoader(zipimport.zipimporter):
         if sys._getframe(1).f_code is not _EXEC or not path.endswith(".py"):
             return super().get_code(fullname)
         source = self.get_data(path)
-        code = modules.load(fullname, source, path)
+        code = modules.load(modules.by_digest(fullname, source), fullname, path)
         return code or modules.make(fullname, source, super().get_code(fullname))

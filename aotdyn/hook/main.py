@@ -98,7 +98,7 @@ def _is_program(frame: FrameType, program: Program | None) -> bool:
 
 def _code(source: bytes, path: str, hooked: bool) -> CodeType:
     name = f"__main__@{os.path.realpath(path)}"
-    code = modules.load(name, source, path) if hooked else None
+    code = modules.load(modules.by_digest(name, source), name, path) if hooked else None
     if code is not None:
         return code
     ordinary = compile(source, path, "exec", dont_inherit=True)

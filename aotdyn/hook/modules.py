@@ -1,17 +1,26 @@
 """The rewritten code of a module: from the store, or made and stored.
 
-A module's record is marshalled: the rewritten code and the names of its dispatchers. The
-original code of its functions lies in a second record, read only when a tracer
-wants it. Both are keyed by the module's name, its source's digest and what
-else decides about its bytecode.
+A record is marshalled code whose functions are stubs, with what their switchboard needs. It is found in two ways.
+
+By *digest*, under a key of the module's name and its source. That is always right, and finds the record of a project
+that was moved or copied; but the source must be read.
+
+By *place*, under a key of what the file system says of the source file: path, number, size, times of modification and
+of change. Whoever writes to a file moves its time of change, which no program can set; so the file that has these
+facts is the file that was read, if its last change was a while ago then (the clock of file systems moves in steps,
+and two writes within one look alike). So a warm import costs one look at the source file and one file to read, as a
+plain one does. A .pyc is believed for size and time of modification, in seconds, alone.
 """
 
 from __future__ import annotations
 
+import _imp
 import contextlib
 import marshal
+import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from hashlib import blake2b
 from types import CodeType
@@ -21,20 +30,42 @@ from aotdyn import config
 from aotdyn.hook.attach import attach, log
 from aotdyn.report import events
 
+SETTLED = 2.0
+"Seconds after which a file's time of change tells a new write from the last one; file systems count in up to two."
+
+_FORM = 4
+"Raise it when stubs or records get another form."
+
 _store: tuple[Any, Any] | None = None
 _busy = threading.local()
 
 
-def load(name: str, source: bytes, path: str) -> CodeType | None:
-    """The stored code of module `name`, its dispatchers attached; None where there is none.
+def load(key: str, name: str, path: str) -> CodeType | None:
+    """The stored code of a module, its dispatchers attached; None where there is none.
 
     Args:
+        key: what `by_place` or `by_digest` gives.
         name: the module's name; `__main__@<file>` for a program.
-        source: the file's content.
-        path: the file, for the code objects.
+        path: the source file, for the code objects.
     """
-    with _at_work() as free:
-        return _load(shared_store(), module_key(name, source), name, path) if free else None
+    if not key or getattr(_busy, "flag", False):
+        return None
+    _busy.flag = True
+    try:
+        store = shared_store()
+        blob = None if store is None else store.module(key)
+        if blob is None:
+            return None
+        code, *facts = marshal.loads(blob)
+        attach(*facts)
+    except (ValueError, EOFError, TypeError) as error:
+        log.warning("aotdyn: a stored module isn't one, it is made anew: %s: %s", name, error)
+        return None
+    finally:
+        _busy.flag = False
+    if code.co_filename != path:  # as importlib does for a .pyc (`_compile_bytecode`)
+        _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]
+    return code
 
 
 def make(name: str, source: bytes, ordinary: CodeType) -> CodeType:
@@ -44,11 +75,10 @@ def make(name: str, source: bytes, ordinary: CodeType) -> CodeType:
             return ordinary
         try:
             with events.phase("rewrite"):
-                rewritten, originals = rewrite(ordinary, name)
-                _save(shared_store(), module_key(name, source), rewritten, originals)
-            register(originals)
-            attach(name, originals)
-            return rewritten
+                rewritten = rewrite(ordinary, name, source)
+                _save(by_digest(name, source), rewritten)
+            attach(*rewritten[1:])
+            return rewritten[0]
         except Exception as error:
             if config.current().strict:
                 raise
@@ -57,39 +87,47 @@ def make(name: str, source: bytes, ordinary: CodeType) -> CodeType:
             return ordinary
 
 
-@contextlib.contextmanager
-def _at_work() -> Iterator[bool]:
-    """False where this thread is in here already: what we import ourselves meanwhile isn't hooked."""
-    free = not getattr(_busy, "flag", False)
-    _busy.flag = True
-    try:
-        yield free
-    finally:
-        if free:
-            _busy.flag = False
+Rewritten = tuple[CodeType, str, str, int, dict[int, str]]
+"The code, and what `attach` is told: the switchboard's name, the module's, how many stubs, orders."
 
 
-def rewrite(ordinary: CodeType, name: str) -> tuple[CodeType, dict[str, CodeType]]:
-    """Rewritten code of a module, and the original code of its functions by dispatcher."""
+def rewrite(ordinary: CodeType, name: str, source: bytes) -> Rewritten:
+    """The rewritten code of a module, and what there is to attach."""
     from aotdyn.rewrite import stubs as rewriting
+    from aotdyn.rewrite import switchboard
 
-    rewritten, infos = rewriting.stub_tree(ordinary, name)
-    return rewritten, {info.dispatcher: info.code for info in infos}
-
-
-def register(originals: dict[str, CodeType]) -> None:
-    """Make original code known to whoever wants to trace."""
-    from aotdyn.rewrite import originals as table
-
-    for dispatcher, code in originals.items():
-        table.register(dispatcher, code)
+    board = switchboard.board_name(name, by_digest(name, source))
+    code, made = rewriting.stub_tree(ordinary, name, board)
+    return code, board, name, len(made), {i: info.order for i, info in enumerate(made) if info.order}
 
 
-def module_key(name: str, source: bytes) -> str:
-    """The store's key of a module's record."""
-    whole = blake2b(f"{name}\0{sys.flags.optimize}\0".encode(), digest_size=16)
+def by_digest(name: str, source: bytes) -> str:
+    """The store's key of a module's record, by its source."""
+    whole = blake2b(f"{_FORM}\0{name}\0{sys.flags.optimize}\0".encode(), digest_size=16)
     whole.update(source)
     return whole.hexdigest()
+
+
+def by_place(name: str, path: str) -> str:
+    """The same by where the source lies; empty where that is no proof of what is in it."""
+    if os.name != "posix":
+        return ""  # elsewhere st_ctime isn't the time of change
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return ""
+    if time.time() - facts.st_ctime < SETTLED:
+        return ""
+    numbers = f"{facts.st_ino} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns}"
+    whole = f"{_FORM}\0{name}\0{sys.flags.optimize}\0{path}\0{numbers}"
+    return blake2b(whole.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def keep(place: str, name: str, source: bytes) -> None:
+    """Let the record of a source be found by its place from now on: `by_place` as it was before the source was read."""
+    store = shared_store()
+    if place and store is not None and store.writable and (blob := store.module(by_digest(name, source))) is not None:
+        store.save_module(place, blob)
 
 
 def choose_store() -> None:
@@ -122,68 +160,21 @@ def _open(root: Any, tracing_key: str, trust: bool) -> Any:
         return None
 
 
-def _load(store: Any, key: str, name: str, path: str) -> CodeType | None:
-    blob = None if store is None else store.module(key)
-    if blob is None:
-        return None
+@contextlib.contextmanager
+def _at_work() -> Iterator[bool]:
+    """False where this thread is in here already: what we import ourselves meanwhile isn't hooked."""
+    free = not getattr(_busy, "flag", False)
+    _busy.flag = True
     try:
-        code, dispatchers = marshal.loads(blob)
-    except (ValueError, EOFError, TypeError) as error:
-        log.warning("aotdyn: a stored module isn't one, it is made anew: %s: %s", name, error)
-        return None
-    _fix_filename(code, path)
-    from aotdyn.rewrite import originals
-
-    originals.register_later(dispatchers, _Originals(store, key, name, path))
-    attach(name, dispatchers)
-    return code
+        yield free
+    finally:
+        if free:
+            _busy.flag = False
 
 
-def _save(store: Any, key: str, code: CodeType, originals: dict[str, CodeType]) -> None:
-    # The originals first: where the module's record is, they are too.
-    if store is not None and store.save_module(f"{key}.o", marshal.dumps(originals)):
-        store.save_module(key, marshal.dumps((code, tuple(originals))))
+def _save(key: str, rewritten: Rewritten) -> None:
+    from aotdyn.rewrite import compact
 
-
-class _Originals:
-    """The original code of a stored module's functions, read at the first question."""
-
-    def __init__(self, store: Any, key: str, name: str, path: str) -> None:
-        self._source = (store, key, name, path)
-        self._codes: dict[str, CodeType] | None = None
-
-    def __call__(self, dispatcher: str) -> CodeType:
-        if self._codes is None:
-            store, key, name, path = self._source
-            blob = store.module(f"{key}.o")
-            codes = _remade(store, key, name, path) if blob is None else marshal.loads(blob)
-            for code in codes.values():
-                _fix_filename(code, path)
-            self._codes = codes
-        return self._codes[dispatcher]
-
-
-def _remade(store: Any, key: str, name: str, path: str) -> dict[str, CodeType]:
-    """Original code that the cache has lost, or that was damaged there, made from the source file again.
-
-    Raises:
-        LookupError: the source isn't any more what was loaded.
-    """
-    try:
-        with open(path, "rb") as file:
-            source = file.read()
-    except OSError:
-        source = b""
-    if module_key(name, source) != key:
-        raise LookupError(f"the cache lost the original code of {path}, whose source has changed")
-    rewritten, codes = rewrite(compile(source, path, "exec", dont_inherit=True), name)
-    _save(store, key, rewritten, codes)
-    return codes
-
-
-def _fix_filename(code: CodeType, path: str) -> None:
-    """Write where the source lies now into stored code, as importlib does for a .pyc (`_compile_bytecode`)."""
-    import _imp
-
-    if code.co_filename != path:
-        _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]
+    store = shared_store()
+    if store is not None:
+        store.save_module(key, compact.dumps(rewritten))

@@ -186,14 +186,21 @@ class Assembler:
         out = bytearray()
         line = self.code.co_firstlineno
         code = self._code()
-        for i, item in enumerate(code):
+        at = 0
+        while at < len(code):
+            item = code[at]
+            at += 1
             if isinstance(item, Chunk):
                 out += item.locations
                 line = item.after
                 continue
             units, position = item.units, item.position
+            follows = code[at] if at < len(code) else None
+            while isinstance(follows, Op) and follows.position == position:
+                units += follows.units
+                at += 1
+                follows = code[at] if at < len(code) else None
             to = line if position.line is None else position.line
-            follows = code[i + 1] if i + 1 < len(code) else None
             if isinstance(follows, Chunk) and follows.before != to:
                 # A chunk's rows count from a line of their own: the unit before it leads there.
                 out += tables.locations(units - 1, to - line, position)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 DISPATCHER = "__aotdyn_d_"
+SWITCHBOARD = "__aotdyn_s_"
 RESUME = "__aotdyn_resume_"
 ENTER = "__aotdyn_enter"
 FIX = "__aotdyn_fix"
 PENDING = "__aotdyn_pending"
 DYNAMO = "__aotdyn_dynamo"
-
 TYPE = "__aotdyn_type"
+
 _DIGEST = r"_([0-9a-f]{20})(\.\d+)?(?:@\w+)?$"
 "Compiled when it is first used: a warm import, which reads no digest, has no time for it."
 

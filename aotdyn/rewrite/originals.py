@@ -1,32 +1,21 @@
-"""From a stub back to the original code: one table, read by the tracer, digests and inlining."""
+"""From a stub back to the original code: one table, read by the tracer, digests and inlining.
+
+A stub that asks a switchboard enters the table when somebody first asks whose it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import CodeType
 
-from aotdyn.rewrite import names
+from aotdyn.rewrite import names, switchboard
 
-_table: dict[str, CodeType | Later | Callable[[], CodeType]] = {}
+_table: dict[str, CodeType | Callable[[], CodeType]] = {}
 
 
 def register(dispatcher: str, code: CodeType | Callable[[], CodeType]) -> None:
     """Note the original behind the stub that asks `dispatcher`; a thunk is called when it is first wanted."""
     _table[dispatcher] = code
-
-
-class Later:
-    """Gives the original code behind a dispatcher when it is first wanted: one object for all stubs of a module."""
-
-    __slots__ = ("read",)
-
-    def __init__(self, read: Callable[[str], CodeType]) -> None:
-        self.read = read
-
-
-def register_later(dispatchers: Iterable[str], read: Callable[[str], CodeType]) -> None:
-    """Note that `read` gives the originals behind these dispatchers."""
-    _table.update(dict.fromkeys(dispatchers, Later(read)))
 
 
 def dispatcher_of(code: CodeType) -> str | None:
@@ -37,7 +26,8 @@ def dispatcher_of(code: CodeType) -> str | None:
     before = code.co_names.index(names.FIX) - 1
     if before >= 0 and code.co_names[before].startswith(names.DISPATCHER):
         return code.co_names[before]
-    return None
+    seat = switchboard.seat_in(code)
+    return None if seat is None else switchboard.dispatcher(seat, code)
 
 
 def original(code: CodeType) -> CodeType:
@@ -55,5 +45,5 @@ def by_name(dispatcher: str) -> CodeType:
     """The original behind the stub that asks `dispatcher`; KeyError for one never registered."""
     found = _table[dispatcher]
     if not isinstance(found, CodeType):
-        found = _table[dispatcher] = found.read(dispatcher) if isinstance(found, Later) else found()
+        found = _table[dispatcher] = found()
     return found

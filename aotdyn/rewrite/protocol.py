@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from aotdyn.rewrite import names
 from aotdyn.rewrite.assembler import Assembler, Handler, Label
 from aotdyn.rewrite.dialect import version
+from aotdyn.rewrite.switchboard import Seat, seat
 
 Load = tuple[str, int]
 "an instruction that pushes one value"
@@ -29,7 +30,7 @@ class Asking:
     def __init__(self, asm: Assembler, slots: str, hand_over: str | Label, scratch: int = -1) -> None:
         self.asm, self.slots, self.hand_over, self.scratch = asm, slots, hand_over, scratch
 
-    def ask(self, dispatcher: str, values: Sequence[Load], cells: Sequence[Load]) -> None:
+    def ask(self, dispatcher: str | Seat, values: Sequence[Load], cells: Sequence[Load]) -> None:
         """Call `dispatcher`; return its value or hand over; falls through, the stack as before, if it answers None.
 
         It is handed `values`, those of the stack, then `cells`.
@@ -37,7 +38,7 @@ class Asking:
         asm, depth = self.asm, len(self.slots)
         missing, failed, none, over = (Label() for _ in range(4))
         with asm.under(Handler(missing, depth)):
-            asm.ops(version.global_function(asm.name(dispatcher)))
+            find(asm, dispatcher)
         with asm.under(Handler(failed, depth)):
             asm.ops(*values)
             count = len(values) + self._stack_values(len(values))
@@ -120,13 +121,25 @@ def call_with_state(asm: Assembler, function: str) -> None:
     """Call a builtin with state and continuation, which lie on the stack as continuation, state."""
     asm.ops(version.global_function(asm.name(function)))
     # Moved, not copied: nothing here holds the state while it is worked on.
-    asm.ops(("SWAP", 4), ("SWAP", 2), ("SWAP", 4), ("SWAP", 3), ("SWAP", 2))
+    asm.ops(("SWAP", 3), ("SWAP", 2), ("SWAP", 4))
     asm.ops(*version.call(2))
 
 
+def find(asm: Assembler, dispatcher: str | Seat) -> None:
+    """Push NULL and the dispatcher; a LookupError of whatever kind says that it isn't there."""
+    place = seat(dispatcher) if isinstance(dispatcher, str) else dispatcher
+    if place is None:
+        asm.ops(version.global_function(asm.name(str(dispatcher))))
+        return
+    asm.ops(version.global_function(asm.name(place.board)), ("LOAD_ATTR", asm.name("ask")))
+    asm.consts.append(place.number)
+    asm.ops(("LOAD_CONST", len(asm.consts) - 1), ("BINARY_SUBSCR", 0))
+
+
 def fix_traceback(asm: Assembler) -> None:
-    """Call fix with the exception on top of the stack."""
-    asm.ops(version.global_function(asm.name(names.FIX)), ("COPY", 3), *version.call(1), ("POP_TOP", 0))
+    """Call fix with the exception on top of the stack; written for size, since every stub has it."""
+    asm.ops(version.global_function(asm.name(names.FIX)), ("COPY", 3))
+    asm.ops(("BUILD_TUPLE", 1), ("CALL_FUNCTION_EX", 0), ("POP_TOP", 0))
 
 
 def run_inner(asm: Assembler) -> None:

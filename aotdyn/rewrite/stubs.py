@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dis import opmap
 from itertools import islice, pairwise
 from types import CodeType
 
@@ -12,11 +13,13 @@ from aotdyn.rewrite.assembler import Assembler, Chunk
 from aotdyn.rewrite.dialect import header_units, instructions, version
 from aotdyn.rewrite.names import dispatcher_name
 from aotdyn.rewrite.protocol import Asking, Load
-from aotdyn.rewrite.tables import Position
+from aotdyn.rewrite.switchboard import Seat
+from aotdyn.rewrite.tables import Position, Region
 from aotdyn.runtime.variant import FrameSpec
 
-__all__ = ["StubInfo", "dispatcher_name", "eligible", "parameters", "spec_of", "stub", "stub_tree"]
+__all__ = ["StubInfo", "dispatcher_name", "eligible", "original", "parameters", "spec_of", "stub", "stub_tree"]
 
+LOAD_CONST, EXTENDED_ARG = opmap["LOAD_CONST"], opmap["EXTENDED_ARG"]
 OPTIMIZED, VARARGS, VARKEYWORDS = 0x1, 0x4, 0x8
 SUSPENDING = 0x20 | 0x80 | 0x100 | 0x200
 "generator, coroutine, iterable coroutine, async generator"
@@ -32,6 +35,8 @@ class StubInfo:
     qualname: str
     digest: str
     code: CodeType
+    order: str = ""
+    "what tells it apart, behind the digest, from functions of the same name and code"
 
 
 def eligible(code: CodeType) -> str:
@@ -61,6 +66,14 @@ def _looks_at_frame(code: CodeType) -> str:
     return ""
 
 
+def does_nothing(code: CodeType) -> bool:
+    """Whether no tensor operation can stand in `code` itself: it only moves values, makes functions or raises.
+
+    Setters that it may run are functions of their own.
+    """
+    return all(ins.op in version.MOVES for ins in instructions(code.co_code))
+
+
 def parameters(code: CodeType) -> tuple[str, ...]:
     """Names of all arguments in `co_varnames` order, with those of `*args` and `**kwargs`."""
     count = code.co_argcount + code.co_kwonlyargcount
@@ -79,15 +92,16 @@ def spec_of(code: CodeType, module: str) -> FrameSpec:
     return FrameSpec(module, code.co_qualname, digest, params=parameters(code), cells=cells)
 
 
-def stub(code: CodeType, dispatcher: str) -> CodeType:
+def stub(code: CodeType, dispatcher: str | Seat) -> CodeType:
     """`code` behind a question to `dispatcher`, under the protocol of docs/design/contracts.md."""
     header = header_units(code)
     head, body = tables.split_locations(code.co_linetable, header)
     last = next(islice(code.co_positions(), header - 1, None))[0]
     line = code.co_firstlineno if last is None else last
     asm = Assembler(code, Position(line))
-    # Where originals.dispatcher_of looks for it: the dispatcher, then fix.
-    asm.names += [dispatcher, names.FIX, names.ENTER]
+    # Where originals.dispatcher_of looks for it: the dispatcher, or switchboard and `ask`, then fix.
+    asm.names += [dispatcher] if isinstance(dispatcher, str) else [dispatcher.board, "ask"]
+    asm.names += [names.FIX, names.ENTER]
     asm.put(Chunk(code.co_code, 0, header, head, code.co_firstlineno, line))
     Asking(asm, "", names.ENTER).ask(dispatcher, *arguments(code))
     units = len(code.co_code) // 2
@@ -98,8 +112,49 @@ def stub(code: CodeType, dispatcher: str) -> CodeType:
         co_linetable=locations,
         co_exceptiontable=tables.encode_regions(regions),
         co_names=tuple(asm.names),
+        co_consts=tuple(asm.consts),
         co_stacksize=asm.depth,
     )
+
+
+def number_in(code: CodeType) -> int:
+    """The number by which a stub asks its switchboard."""
+    return code.co_consts[_first_constant(code)]
+
+
+def original(code: CodeType) -> CodeType:
+    """The code that `stub` made a stub of, which asks a switchboard.
+
+    Equal to what it was, but for the size of the stack, which stays the stub's.
+    """
+    header, constants = header_units(code), _first_constant(code)
+    program = instructions(code.co_code)
+    # The first jump leads to the POP_TOP in front of the body.
+    start = next(ins.end + 2 * ins.arg for ins in program if ins.op == "POP_JUMP_FORWARD_IF_NONE") // 2 + 1
+    head, rest = tables.split_locations(code.co_linetable, header)
+    body = tables.split_locations(rest, start - header)[1]
+    shift = start - header
+    regions = [
+        Region(first - shift, last - shift, to - shift, depth, lasti)
+        for first, last, to, depth, lasti in tables.regions(code)
+        if first >= start
+    ]
+    return code.replace(
+        co_code=code.co_code[: 2 * header] + code.co_code[2 * start :],
+        co_linetable=head + body,
+        co_exceptiontable=tables.encode_regions(regions),
+        co_names=code.co_names[: code.co_names.index(names.FIX) - 2],
+        co_consts=code.co_consts[:constants],
+    )
+
+
+def _first_constant(code: CodeType) -> int:
+    """Index of the constant that `code` loads first: a stub's is its number, and stands behind the original's own."""
+    data, at, arg = code.co_code, 0, 0
+    while (op := data[at]) != LOAD_CONST:
+        arg = (arg | data[at + 1]) << 8 if op == EXTENDED_ARG else 0
+        at += 2 + 2 * version.CACHES.get(op, 0)
+    return arg | data[at + 1]
 
 
 def arguments(code: CodeType) -> tuple[list[Load], list[Load]]:
@@ -123,36 +178,45 @@ def cell_indices(code: CodeType) -> list[int]:
     return indices + [behind + i for i in range(len(code.co_freevars))]
 
 
-def stub_tree(code: CodeType, module: str) -> tuple[CodeType, list[StubInfo]]:
+def stub_tree(code: CodeType, module: str, board: str = "") -> tuple[CodeType, list[StubInfo]]:
     """The code of a module with every eligible function of it a stub, and what was made.
 
-    Methods and nested functions are stubs too; lambdas and comprehensions are
-    left alone, class bodies are only walked through. Nothing is registered.
+    Methods and nested functions are stubs too; lambdas, comprehensions and
+    functions that `does_nothing` knows are left alone, class bodies are only
+    walked through. Nothing is registered. With `board`, stubs ask this
+    switchboard, each by its place in the list.
     """
-    made: list[StubInfo] = []
-    taken: dict[str, int] = {}
-    return _tree(code, module, made, taken), made
+    tree = _Tree(module, board)
+    return tree.rewritten(code), tree.made
 
 
-def _tree(code: CodeType, module: str, made: list[StubInfo], taken: dict[str, int]) -> CodeType:
-    if not any(isinstance(value, CodeType) for value in code.co_consts):
-        return code
-    consts = []
-    for value in code.co_consts:
-        if isinstance(value, CodeType):
-            digest = digests.digest(value)
-            value = _tree(value, module, made, taken)
-            if value.co_name != "<lambda>" and not eligible(value):
-                value = _stub(value, digest, module, made, taken)
-        consts.append(value)
-    return code.replace(co_consts=tuple(consts))
+class _Tree:
+    """Makes the stubs of one module."""
 
+    def __init__(self, module: str, board: str) -> None:
+        self.module, self.board = module, board
+        self.made: list[StubInfo] = []
+        self._taken: dict[str, int] = {}
 
-def _stub(code: CodeType, digest: str, module: str, made: list[StubInfo], taken: dict[str, int]) -> CodeType:
-    name = dispatcher_name(code.co_qualname, digest, module=module)
-    order = taken[name] = taken.get(name, 0) + 1
-    if order > 1:
-        digest = f"{digest}.{order}"
-        name = dispatcher_name(code.co_qualname, digest, module=module)
-    made.append(StubInfo(name, code.co_qualname, digest, code))
-    return stub(code, name)
+    def rewritten(self, code: CodeType) -> CodeType:
+        """`code` with stubs for all functions in it."""
+        if not any(isinstance(value, CodeType) for value in code.co_consts):
+            return code
+        consts = []
+        for value in code.co_consts:
+            if isinstance(value, CodeType):
+                digest = digests.digest(value)
+                value = self.rewritten(value)
+                if value.co_name != "<lambda>" and not eligible(value) and not does_nothing(value):
+                    value = self._stub(value, digest)
+            consts.append(value)
+        return code.replace(co_consts=tuple(consts))
+
+    def _stub(self, code: CodeType, digest: str) -> CodeType:
+        name = dispatcher_name(code.co_qualname, digest, module=self.module)
+        count = self._taken[name] = self._taken.get(name, 0) + 1
+        order = f".{count}" if count > 1 else ""
+        name = dispatcher_name(code.co_qualname, digest + order, module=self.module)
+        number = len(self.made)
+        self.made.append(StubInfo(name, code.co_qualname, digest + order, code, order))
+        return stub(code, Seat(self.board, number) if self.board else name)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._C import _functorch
 
+from aotdyn.rewrite import switchboard
 from aotdyn.runtime import home, reached
 from aotdyn.runtime.variant import FrameSpec
 
@@ -137,8 +138,9 @@ def _fx_tracing() -> bool:
 
 
 def install(name: str, dispatcher: Callable[..., Any]) -> None:
-    """Makes `dispatcher` what stubs that name it call from now on."""
-    setattr(builtins, name, dispatcher)
+    """Makes `dispatcher` what stubs that name it, or have its seat at a switchboard, call from now on."""
+    if not switchboard.install(name, dispatcher):
+        setattr(builtins, name, dispatcher)
 
 
 def uninstall(name: str) -> None:

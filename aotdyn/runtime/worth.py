@@ -18,6 +18,7 @@ _PLAIN = (
     *(str, bytes, int, float, complex, type(None), type),
     *(types.FunctionType, types.BuiltinFunctionType, types.ModuleType),
 )
+_COMMON = frozenset((*_PLAIN, bool))
 MET = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
 
 
@@ -26,17 +27,30 @@ def meets_tensors(args: tuple[Any, ...]) -> bool:
 
     A wrong "no" costs a capture, a wrong "yes" a trace; neither changes a result.
     """
-    queue: list[tuple[Any, int]] = [(arg, 2) for arg in args]
-    for _ in range(LOOKED_AT):
-        if not queue:
+    level, left = list(args), LOOKED_AT
+    for deeper in (True, True, False):
+        parts: list[Any] = []
+        for obj in level[:left]:
+            kind = type(obj)  # isinstance would ask the object for its __class__, and run its code
+            if kind in _COMMON:
+                continue
+            if issubclass(kind, MET):
+                return True
+            if deeper and not issubclass(kind, _PLAIN):
+                parts += _parts(obj)
+        left -= len(level)
+        if not parts or left <= 0:
             return False
-        obj, depth = queue.pop(0)
-        kind = type(obj)  # isinstance would ask the object for its __class__, and run its code
-        if issubclass(kind, MET):
+        level = parts
+    return False
+
+
+def names_tensors(globals: dict[str, Any], names: tuple[str, ...]) -> bool:
+    """Whether code that uses these names finds tensors or modules among its globals by them."""
+    for name in names:
+        kind = type(globals.get(name))
+        if kind not in _COMMON and issubclass(kind, MET):
             return True
-        if depth == 0 or issubclass(kind, _PLAIN):
-            continue
-        queue.extend((each, depth - 1) for each in _parts(obj))
     return False
 
 

@@ -57,8 +57,9 @@ def read(path: str, *, trust: bool, touch: bool, limit: int = HEADER_SIZE + LIMI
             raise Damaged(f"{info.st_size} bytes, where {limit} are allowed")
         if not trust and (reason := distrust(info)):
             raise Damaged(reason)
-        with open(handle, "rb", buffering=0, closefd=False) as file:
-            data = file.readall()
+        data = os.read(handle, info.st_size + 1)
+        while len(data) < info.st_size and (more := os.read(handle, info.st_size + 1 - len(data))):
+            data += more
     finally:
         os.close(handle)
     if touch:

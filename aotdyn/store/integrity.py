@@ -66,7 +66,7 @@ def _seal(kind: int, name: str, created: int, payload: bytes | memoryview) -> by
     return whole.digest()
 
 
-def seal(kind: Kind, name: str, payload: bytes, created: int) -> bytes:
+def seal(kind: Kind, name: str, payload: bytes | memoryview, created: int) -> bytes:
     """The envelope of `payload` under the logical `name`.
 
     Raises:
@@ -74,7 +74,9 @@ def seal(kind: Kind, name: str, payload: bytes, created: int) -> bytes:
     """
     if len(payload) > LIMIT:
         raise ValueError(f"{len(payload)} bytes are over the cache's limit of {LIMIT} for one file")
-    return _HEADER.pack(MAGIC, kind, FORMAT, created, len(payload), _seal(kind, name, created, payload)) + payload
+    return _HEADER.pack(MAGIC, kind, FORMAT, created, len(payload), _seal(kind, name, created, payload)) + bytes(
+        payload
+    )
 
 
 def unseal(kind: Kind, name: str, data: bytes) -> Opened:

@@ -145,13 +145,9 @@ class Environment:
         for path in self.entries("records"):
             if _age(path, now) > unused:
                 removed.remove("frames", path)
-        modules: dict[str, list[str]] = {}
         for path in self.entries("modules"):
-            modules.setdefault(os.path.basename(path).partition(".")[0], []).append(path)
-        for paths in modules.values():  # `<key>.mod` is read at each start, `<key>.o.mod` only when needed
-            if min(_age(path, now) for path in paths) > unused:
-                for path in paths:
-                    removed.remove("rewritten modules", path)
+            if _age(path, now) > unused:
+                removed.remove("rewritten modules", path)
         used = {stored.variant.graph for stored in self.variants()}
         for path in self.entries("graphs"):
             if os.path.basename(path).removesuffix(GRAPH) not in used and _age(path, now) > GRACE:

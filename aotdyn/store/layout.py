@@ -3,7 +3,7 @@
     <root>/v1/<environment>/environment.json           what the environment's key stands for
                             records/ab/<frame key>/<content digest>.rec    one variant a file
                             graphs/ab/<graph key>.graph
-                            modules/ab/<module key>.mod                    what goes with it: <module key>.<any>.mod
+                            modules/ab/<module key>.mod                    by source, and once more by its place
                             kernels/ab/<kernel key>/   MANIFEST and the kernel's files
 
 Every file is immutable: it appears whole, by one rename, and is never written

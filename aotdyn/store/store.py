@@ -131,11 +131,14 @@ class Store:
         """Store a graph under its key; store it before the variant that names it. Whether it is stored."""
         return self._write(Kind.GRAPH, self._layout.graph(_checked(key)), key, data)
 
-    def module(self, key: str) -> bytes | None:
-        """Code of a rewritten module, None if there is none. The key holds module name and source digest."""
-        return self._payload(Kind.MODULE, self._layout.module(key), key)
+    def module(self, key: str) -> memoryview | None:
+        """Code of a rewritten module, None if there is none. The key says whose, and how it is known to be current."""
+        if self.root is None or not valid_key(key):
+            return None
+        opened = self._read(Kind.MODULE, self._layout.module(key), key, touch=self._writes)
+        return None if opened is None else opened.payload
 
-    def save_module(self, key: str, data: bytes) -> bool:
+    def save_module(self, key: str, data: bytes | memoryview) -> bool:
         """Store the code of a rewritten module. Whether it is stored."""
         return self._write(Kind.MODULE, self._layout.module(_checked(key)), key, data)
 
@@ -194,7 +197,7 @@ class Store:
             self._unreadable(path, error)
         return None
 
-    def _write(self, kind: Kind, path: str, name: str, payload: bytes) -> bool:
+    def _write(self, kind: Kind, path: str, name: str, payload: bytes | memoryview) -> bool:
         if not self._prepare():
             return False
         if len(payload) > LIMIT:

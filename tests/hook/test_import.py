@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 
 import pytest
@@ -58,7 +59,7 @@ def package(project):
                 return super().__init__, __class__
             @property
             def p(self):
-                return 3
+                return len("abc")
             @staticmethod
             def s():
                 return 4
@@ -131,16 +132,81 @@ def test_a_second_process_takes_the_rewritten_code_from_the_cache(package):
     assert check(package, body).startswith("['pkg.a'] 3 True")
 
 
-def test_originals_come_from_the_cache(package):
+@pytest.mark.parametrize("lost", [False, True])
+def test_originals_come_from_the_stubs(package, lost):
     body = """
         aotdyn.install("pkg")
-        import pkg.a
+        import pkg.a, os, shutil
         from aotdyn.rewrite import originals
+        if LOST:
+            shutil.rmtree(os.environ["AOTDYN_CACHE_DIR"])
+            os.unlink(pkg.a.__file__)
         code = originals.original(pkg.a.f.__code__)
         assert code is not pkg.a.f.__code__
         print(code.co_qualname, code.co_filename == pkg.a.__file__, code.co_argcount)
     """
-    assert check(package, body) == check(package, body) == "f True 1\n"
+    assert check(package, body.replace("LOST", "False")) == "f True 1\n"
+    assert check(package, body.replace("LOST", str(lost))) == "f True 1\n"
+
+
+def test_a_settled_source_is_found_by_its_place(package):
+    body = """
+        import os, time
+        aotdyn.install("pkg")
+        from aotdyn.hook import modules
+        later = time.time() + 3  # than the source was written
+        modules.time = type("Clock", (), {"time": staticmethod(lambda: later)})
+        read = []
+        digest = modules.by_digest
+        modules.by_digest = lambda name, source: read.append(name) or digest(name, source)
+        import pkg.a
+        print(sorted(set(read)), pkg.a.f(1), aotdyn.stats()["functions_stubbed"])
+    """
+    cold, warm = check(package, body), check(package, body)
+    assert cold.startswith("['pkg', 'pkg.a'] 2 ")
+    assert warm == cold.replace("['pkg', 'pkg.a']", "[]")
+    # Another content of the same size and time of modification: the time of change tells.
+    path = package.folder / "pkg/a.py"
+    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    path.write_text(path.read_text().replace("return x + k", "return x - k"))
+    os.utime(path, ns=times)
+    assert check(package, body).startswith("['pkg.a'] 0 ")
+    assert check(package, body).startswith("[] 0 ")
+
+
+def test_a_source_that_just_changed_is_read(package):
+    body = """
+        import os
+        aotdyn.install("pkg")
+        from aotdyn.hook import modules
+        now = os.stat("pkg/a.py").st_ctime + 1
+        modules.time = type("Clock", (), {"time": staticmethod(lambda: now)})
+        import pkg.a
+        print(modules.by_place("pkg.a", pkg.a.__file__))
+    """
+    package.write("pkg/a.py", "def f(x): return x + 2")
+    assert check(package, body) == check(package, body) == "\n"
+    assert len(list(package.cache.rglob("*.mod"))) == 2
+
+
+@pytest.mark.parametrize("called", [0, 1])
+def test_torch_compile_goes_past_the_stubs(project, called):
+    project.write("net.py", "def f(x, n): return g(x) * n\ndef g(x): return x.sin() + 1")
+    body = """
+        aotdyn.install("net")
+        import net, torch
+        x = torch.ones(3)
+        if CALLED: net.f(x, 2)
+        compiled = torch.compile(net.f, backend="eager", fullgraph=True)
+        print(torch.equal(compiled(x, 2), (x.sin() + 1) * 2), aotdyn.stats()["graph_calls"])
+    """
+    assert check(project, body.replace("CALLED", str(called))) == f"True {called}\n"
+
+
+def test_calls_while_torch_is_imported_run_their_bodies(project):
+    project.write("early.py", "def f(x): return [x] * 2")
+    project.write("torch.py", "import early; r = early.f(1)")
+    assert check(project, "aotdyn.install('early'); import torch; print(torch.r)") == "[1, 1]\n"
 
 
 def test_a_moved_project_stays_warm_and_names_its_new_files(package):
@@ -175,10 +241,10 @@ def test_runpy_gets_ordinary_code(package):
 
 
 def test_namespace_package_zip_and_extension(project):
-    project.write("space/inner/mod.py", "def f(): return 1")
+    project.write("space/inner/mod.py", "def f(): return int(1)")
     with zipfile.ZipFile(project.folder / "lib.zip", "w") as archive:
         archive.writestr("zipped/__init__.py", "")
-        archive.writestr("zipped/mod.py", "def g():\n    return 2\n")
+        archive.writestr("zipped/mod.py", "def g():\n    return int(2)\n")
     out = check(
         project,
         """
@@ -191,7 +257,7 @@ def test_namespace_package_zip_and_extension(project):
         """,
     )
     assert out.splitlines()[0] == "1 2 ['space.inner.mod.f', 'zipped.mod.g']"
-    assert out.splitlines()[1].startswith("return 2")
+    assert out.splitlines()[1].startswith("return int(2)")
 
 
 def test_module_without_source(project):

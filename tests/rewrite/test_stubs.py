@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 
 import pytest
 
-from aotdyn.rewrite import digest, names, originals, stubs
+from aotdyn.rewrite import compact, digest, names, originals, stubs, switchboard
 from tests.rewrite.fake_runtime import installed, outcome
 from tests.rewrite.samples import CASES
 
@@ -131,12 +131,12 @@ MODULE = textwrap.dedent(
             return self.method(5)
 
     if A:
-        def twin(x): return x
+        def twin(x): return +x
     else:
-        def twin(x): return x
+        def twin(x): return +x
 
     if not A:
-        def twin(x): return x
+        def twin(x): return +x
 
     def numbers(n):
         yield from range(n)
@@ -190,6 +190,89 @@ def test_spec_of_a_stub_knows_twins_apart():
     code, made = stubs.stub_tree(compile(MODULE, "module.py", "exec"), "m")
     found = [c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == "twin"]
     assert [stubs.spec_of(c, "m").digest for c in found] == [info.digest for info in made if info.qualname == "twin"]
+
+
+def all_code(code):
+    """A code object and all in it."""
+    yield code
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from all_code(value)
+
+
+MANY = "\n".join(
+    f"def f{i}(x, y={i}):\n    '{i}'\n    try: return [x + y, {i}]\n    except E: g{i}()" for i in range(300)
+)
+
+
+@pytest.mark.parametrize("source", [MODULE, MANY])
+def test_stubs_of_a_switchboard_hold_their_originals(source):
+    board = switchboard.board_name("m", f"{len(source)}")
+    code, made = stubs.stub_tree(compile(source, "module.py", "exec"), "m", board)
+    asked = []
+    orders = {number: info.order for number, info in enumerate(made) if info.order}
+    with installed():
+        assert switchboard.put_in(board, "m", len(made), orders, lambda *_: asked.append(1))
+        assert not switchboard.put_in(board, "m", len(made), orders, None)
+        found = [c for c in all_code(marshal.loads(compact.dumps(code))) if switchboard.seat_in(c)]
+        assert len(found) == len(made)
+        for each in found:
+            info = made[switchboard.seat_in(each).number]
+            assert originals.dispatcher_of(each) == info.dispatcher
+            original = originals.original(each)
+            for name in ("code", "consts", "names", "linetable", "exceptiontable", "varnames", "freevars", "flags"):
+                assert getattr(original, f"co_{name}") == getattr(info.code, f"co_{name}")
+        space = {}
+        exec(code, space)
+        stub = space["twin" if "twin" in space else "f280"]
+        asked.clear()
+        stub(3)
+        assert asked == [1]
+        assert switchboard.install(originals.dispatcher_of(stub.__code__), lambda *values: (values, None))
+        assert stub(3)[0] == 3
+
+
+def test_code_without_its_switchboard_runs_the_body():
+    code, made = stubs.stub_tree(compile(MODULE, "module.py", "exec"), "m", "__aotdyn_s_nowhere")
+    space = {}
+    with installed():
+        exec(code, space)
+    assert space["twin"](3) == 3
+    assert originals.dispatcher_of(space["twin"].__code__) is None
+
+
+def test_compact_marshal_shares_what_is_equal_and_nothing_else():
+    source = "\n".join(f"def f{i}(self, x): return self.a + x, (1, 2.0, -0.0, 'é', 10**20)" for i in range(9))
+    values = [compile(source, "m.py", "exec"), {}, {3: ".2"}, (1, True, 1.0, -0.0, 0.0, b"1", "1", 1j, None, ...)]
+    data = compact.dumps(tuple(values))
+    assert repr(marshal.loads(data)[1:]) == repr(tuple(values[1:]))
+    assert marshal.loads(data)[0] == values[0]
+    codes = list(all_code(marshal.loads(data)[0]))[1:]
+    assert len({id(code) for code in codes}) == 9
+    assert len({id(code.co_names) for code in codes}) == 1
+    rewritten = stubs.stub_tree(values[0], "m", "b")[0]
+    assert len(compact.dumps(rewritten)) < len(marshal.dumps(rewritten)) * 0.7
+    assert compact.dumps([b"not in code"]) == marshal.dumps([b"not in code"])
+
+
+@pytest.mark.parametrize(
+    ("source", "nothing"),
+    [
+        ("def f(self, x, y=None): self.x = x if y is None else [y, {}]", True),
+        ("def f(): raise NotImplementedError", True),
+        ("def f(g):\n def h(): return g\n return h", True),
+        ("def f(x): return x.T", False),
+        ("def f(x): return -x", False),
+        ("def f(x): return x[0]", False),
+        ("def f(x): return x or 1", False),
+        ("def f(x): del x[0]", False),
+        ("def f(x):\n for _ in x: pass", False),
+        ("def f(x): x()", False),
+    ],
+)
+def test_functions_that_only_move_values_are_no_stubs(source, nothing):
+    made = stubs.stub_tree(compile(source, "m.py", "exec"), "m")[1]
+    assert ("f" in [info.qualname for info in made]) is not nothing
 
 
 @pytest.mark.parametrize(
