@@ -9,6 +9,7 @@ would write it (`str`).
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -74,7 +75,7 @@ class Globals(Source):
 
 
 class Module(Source):
-    """`sys.modules[name]`."""
+    """`sys.modules[name]`. One of ours, which holds a polyfill that the trace went into, is imported if need be."""
 
     __slots__ = ()
     kind = "module"
@@ -83,6 +84,8 @@ class Module(Source):
         return cls._make((), name)
 
     def _read(self, env: Env) -> Any:
+        if self.key not in sys.modules and self.key.startswith("aotdyn."):
+            return importlib.import_module(self.key)
         return sys.modules[self.key]
 
     def expr(self, scope: Scope) -> ast.expr:
@@ -324,6 +327,9 @@ class SourceTable:
         self.rows: list[SourceData] = []
         self.sources: list[Source] = []
         self._index: dict[Source, int] = {}
+
+    def __contains__(self, source: Source) -> bool:
+        return source in self._index
 
     def add(self, source: Source) -> int:
         """Index of `source`, with a new row (and rows for its bases) where it has none."""

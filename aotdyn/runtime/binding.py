@@ -192,7 +192,7 @@ class _Filler:
 
     def read(self, source: int) -> Any:
         """The live object at a source."""
-        return self.env.read(self.env.sources[source])
+        return self._find(self.env.read, self.env.sources[source])
 
     def fill_object(self, module: str, qualname: str) -> Any:
         return self._find(naming.find, module, qualname)

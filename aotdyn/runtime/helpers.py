@@ -34,7 +34,7 @@ def make_function(
     function.__qualname__ = qualname
     if kwdefaults:
         function.__kwdefaults__ = kwdefaults
-    if annotations:
+    if annotations is not None:
         function.__annotations__ = annotations
     if doc is not None:
         function.__doc__ = doc
@@ -174,21 +174,31 @@ def thrown(exc: BaseException, lines: Sequence[tuple[str, int, str]]) -> BaseExc
     An exception being handled always has one: `with` hands it to `__exit__` unchecked.
     """
     for file, line, function in reversed(lines):
-        frame = _frame(file, line, function)()
+        frame = _frame(file, line, function)
         exc.__traceback__ = types.TracebackType(exc.__traceback__, frame, frame.f_lasti, line)
     return exc
 
 
 @functools.cache
-def _frame(file: str, line: int, function: str) -> Callable[[], types.FrameType]:
-    """A function that gives a frame of its own, which stands for a frame of the user's."""
-    code = (lambda: _getframe()).__code__  # type: ignore[name-defined]  # noqa: F821
+def _frame(file: str, line: int, function: str) -> types.FrameType:
+    """A frame that stands for one of the user's.
+
+    It is a waiting generator's: it refers to no caller, whose variables a
+    traceback would keep alive, and the exception with them.
+    """
+    code = (lambda: (yield _getframe())).__code__  # type: ignore[name-defined]  # noqa: F821
     # Eight units an entry, at the first line, without columns (CPython's Objects/locations.md).
     everywhere = b"\xef\0" * (len(code.co_code) // 16 + 1)
     code = code.replace(
         co_filename=file, co_firstlineno=line, co_name=function, co_qualname=function, co_linetable=everywhere
     )
-    return types.FunctionType(code, {"_getframe": sys._getframe})
+    waiting = types.FunctionType(code, {"_getframe": sys._getframe})()
+    _waiting.append(waiting)
+    return next(waiting)
+
+
+_waiting: list[Any] = []
+"The generators of all such frames."
 
 
 def set_attribute_raw(obj: Any, name: str, value: Any) -> None:
@@ -221,10 +231,10 @@ def set_class_attribute(cls: type, name: str, value: Any) -> None:
 
 
 def sequence_iterator_at(sequence: Sequence[Any], index: int | None) -> Iterator[Any]:
-    """An iterator over a list, tuple, str or range whose next item is `index`; used up where that is None."""
+    """An iterator over a list, tuple, str, range or deque whose next item is `index`; used up where that is None."""
     made = iter(sequence)
-    if index is None:
-        collections.deque(made, maxlen=0)
+    if index is None or isinstance(sequence, collections.deque):
+        collections.deque(itertools.islice(made, index), maxlen=0)
     elif index:
         made.__setstate__(index)  # type: ignore[attr-defined]
     return made

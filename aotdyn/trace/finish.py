@@ -17,6 +17,7 @@ from .values import (
     Cell,
     Class,
     Function,
+    Lazy,
     Mapping,
     Namespace,
     Object,
@@ -26,11 +27,13 @@ from .values import (
     Tensor,
     UnreadList,
     Value,
+    cleans_up,
 )
 
 
 def returned(t: Any, frame: Any, value: Value) -> tuple[Variant, Any, list[Any]]:
     """The variant of an attempt that returned, its graph module (None without operations), the real inputs."""
+    _check_dropped(t)
     table = SourceTable()
     e = Emitter(t, table.add)
     register = e.value(value)
@@ -48,6 +51,7 @@ def broken(t: Any, frames: list[Any], info: BreakInfo, callee: Source | None = N
     from aotdyn.rewrite.digest import digest
     from aotdyn.rewrite.points import resume_point
 
+    _check_dropped(t)
     table = SourceTable()
     e = Emitter(t, table.add)
     points: list[ResumePoint] = []
@@ -102,7 +106,9 @@ def _live(t: Any, e: Emitter, frame: Any, inner: bool) -> tuple[tuple[str, ...],
     live = frame.live(frame.index + 1 if inner else frame.index)
     cells = set(frame.code.co_cellvars) | set(frame.code.co_freevars)
     bound = tuple(
-        name for name in frame.code.co_varnames if name in frame.locals and name in live and name not in cells
+        name
+        for name in frame.code.co_varnames
+        if name in frame.locals and name not in cells and (name in live or cleans_up(frame.locals[name]))
     )
     registers = [e.value(frame.locals[name]) for name in bound]
     letters = []
@@ -220,6 +226,7 @@ def _variant(
         for fact in globalstate.ALWAYS:
             t.guard_global(fact)
     _tell_apart(t)
+    _tell_found(t, table)
     guards = [_guard(t, table, kind, source, expected) for kind, source, expected in list(t.guards.values())]
     guards.extend(t.sizes.guards(table))
     if t.global_facts:
@@ -255,6 +262,20 @@ def _tell_apart(t: Any) -> None:
                 and not isinstance(value, Cell)
             ):
                 t.guard("DISTINCT", value.source, other.source)
+
+
+def _tell_found(t: Any, table: SourceTable) -> None:
+    """Guard the presence of what was found and that neither a guard nor the epilogue reads."""
+    for base, key, value in t.found:
+        if isinstance(value, Lazy) and value.value is None and value.source and value.source not in table:
+            t.guard("HAS", base, key)
+
+
+def _check_dropped(t: Any) -> None:
+    """A generator that is dropped where it waits in a `try` or `with` runs code of its own: Python has to do that."""
+    for generator in t.generators:
+        if generator.started and not generator.closed and generator.frame.waits_guarded():
+            raise Unbuildable(generator, "a generator is dropped that has something left to clean up")
 
 
 def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expected: Any) -> GuardData:

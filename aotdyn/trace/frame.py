@@ -7,12 +7,12 @@ import types
 from collections.abc import Sequence as AnySequence
 from typing import TYPE_CHECKING, Any
 
-from .control import Raised
+from .control import Break, Raised
 from .decode import Instruction, decode
 from .liveness import liveness
 from .opcodes import OPCODES
 from .opcodes.exceptions import Chained, chain
-from .values import Cell, Const, Generator, Method, Namespace, Value, force
+from .values import Cell, Const, Generator, Method, Namespace, Value, cleans_up, force
 
 if TYPE_CHECKING:
     from aotdyn.guards.sources import Source
@@ -109,6 +109,10 @@ class Frame:
             handler = self.decoded.handlers[handler.target]
         return False
 
+    def waits_guarded(self) -> bool:
+        """Whether a generator's frame waits where an exception would find a handler (`finally` and `with` are such)."""
+        return self.decoded.handlers[self.index] is not None
+
     # -- The stack ----------------------------------------------------------------------------------------------------
 
     def push(self, value: Value) -> None:
@@ -118,6 +122,11 @@ class Frame:
 
     def pop(self) -> Value:
         return self.stack.pop()
+
+    def let_go(self, value: Value | None) -> None:
+        """To be called where a name or stack slot gives up a value: Python does it where code may run at its end."""
+        if value is not None and cleans_up(value):
+            raise Break(f"a {value.cls.__qualname__} is given up, which may have something to clean up")
 
     def popn(self, count: int) -> list[Value]:
         """The topmost `count` values, the deepest first."""

@@ -30,6 +30,7 @@ from .values import (
     Class,
     Const,
     Function,
+    Generator,
     InstanceDict,
     Lazy,
     Namespace,
@@ -110,6 +111,8 @@ class Tracer:
         self.global_facts: dict[str, Any] = {}
         self.by_source: dict[Source, Lazy] = {}
         self.by_identity: dict[int, Value] = {}
+        self.found: list[tuple[Source, Any, Value]] = []  # (dict, key, value): what a lookup found there
+        self.generators: list[Generator] = []  # those that the traced code made
         self.keep_alive: list[Any] = []
         self.namespaces: dict[int, Namespace] = {}
         self.instance_dicts: dict[int, InstanceDict] = {}
@@ -156,6 +159,12 @@ class Tracer:
         found = self.by_source.get(source)
         if found is None:
             found = self.by_source[source] = Lazy(self, obj, source)
+        return found
+
+    def wrap_found(self, obj: Any, source: S.Item | S.RawItem) -> Value:
+        """The value that a lookup found in a dict: that it is there is a fact, even if nobody looks at it."""
+        found = self.wrap(obj, source)
+        self.found.append((source.bases[0], source.key, found))
         return found
 
     def wrap_entry(self, value: Any, base: Source, i: int) -> Value:
@@ -296,7 +305,7 @@ class Tracer:
         found: Value | None = None
         assert ns.source is not None
         if name in ns.obj:
-            found = self.wrap(ns.obj[name], S.Item(ns.source, name))
+            found = self.wrap_found(ns.obj[name], S.Item(ns.source, name))
         else:
             self.guard("LACKS", ns.source, name)
         ns.seen[name] = found

@@ -93,6 +93,12 @@ def force(value: Value) -> Value:
     return value
 
 
+def cleans_up(value: Value) -> bool:
+    """Whether code may run when an object from outside goes: its frame holds it as long as Python's would."""
+    obj = getattr(value, "obj", None)
+    return isinstance(obj, types.GeneratorType) or hasattr(type(obj), "__del__")
+
+
 class Const(Value):
     """An immutable Python constant: None, a number, str, bytes, Ellipsis, dtype, device, enum member, slice, range."""
 

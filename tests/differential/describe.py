@@ -32,8 +32,8 @@ class Describer:
     def __call__(self, obj: Any) -> Any:
         if isinstance(obj, PLAIN):
             return self.plain(obj)
-        if isinstance(obj, tuple) and not obj:
-            return (type(obj).__qualname__,)
+        if type(obj) is tuple and constant(obj):
+            return ("tuple", [self(each) for each in obj])  # Python may share it with equal ones
         number = self.numbers.get(id(obj))
         if number is not None:
             return f"#{number}"
@@ -139,6 +139,11 @@ class Describer:
 
     def attributes(self, found: Any) -> list[Any]:
         return [(name, self(value)) for name, value in found.items() if not str(name).startswith("_torchdynamo")]
+
+
+def constant(obj: Any) -> bool:
+    """Whether an object is made of nothing but constants: which object it is, nothing depends on."""
+    return isinstance(obj, PLAIN) or (type(obj) is tuple and all(map(constant, obj)))
 
 
 TABLE: list[tuple[Any, Any]] = [

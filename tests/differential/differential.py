@@ -52,6 +52,18 @@ def default_args() -> tuple[Any, ...]:
     return (torch.arange(6.0).reshape(2, 3) - 2,)
 
 
+class Turns:
+    """Arguments that differ from call to call: each maker in its turn."""
+
+    def __init__(self, *makers: Callable[[], tuple[Any, ...]]) -> None:
+        self.makers = makers
+        self.turn = 0
+
+    def __call__(self) -> tuple[Any, ...]:
+        self.turn += 1
+        return self.makers[(self.turn - 1) % len(self.makers)]()
+
+
 def program(args: Callable[[], tuple[Any, ...]] = default_args, **options: Any) -> Callable[[Any], Any]:
     """Declare a function of a corpus module to be a program, with options as Program's fields."""
 
@@ -68,11 +80,25 @@ _codes: dict[str, types.CodeType] = {}
 def load(name: str, source: str, file: str) -> types.ModuleType:
     """The module `name`, executed anew."""
     if file not in _codes:
-        _codes[file] = compile(source, file, "exec")
+        _codes[file] = compile(source, file, "exec", dont_inherit=True)
     module = types.ModuleType(name)
     module.__file__ = file
     sys.modules[name] = module
     exec(_codes[file], vars(module))
+    return module
+
+
+def load_hooked(name: str, file: str) -> types.ModuleType:
+    """The module `name`, imported from its file as the hook does."""
+    from importlib import util
+
+    from aotdyn.hook.loader import HookedSourceLoader
+
+    spec = util.spec_from_file_location(name, file, loader=HookedSourceLoader(name, file))
+    assert spec is not None
+    module = util.module_from_spec(spec)
+    sys.modules[name] = module
+    HookedSourceLoader.exec_module(spec.loader, module)  # type: ignore[arg-type]
     return module
 
 
@@ -195,7 +221,23 @@ def same(plain: list[Any], other: list[Any], how: str, close: bool = False) -> N
     for number, (expected, found) in enumerate(zip(plain, other, strict=True)):
         for what in expected:
             if expected[what] != found[what] and not (close and near(expected[what], found[what])):
-                raise Difference(f"{how}, call {number}: {what}\n  plain: {expected[what]}\n  {how}: {found[what]}")
+                path, left, right = parted(expected[what], found[what])
+                raise Difference(f"{how}, call {number}: {what}{path}\n  plain: {left}\n  {how}: {right}")
+
+
+def parted(a: Any, b: Any) -> tuple[str, Any, Any]:
+    """Where two descriptions first differ: the way there, and what each has."""
+    if type(a) is type(b) and isinstance(a, dict) and a.keys() == b.keys():
+        pairs: Any = [(key, a[key], b[key]) for key in a]
+    elif type(a) is type(b) and isinstance(a, list | tuple) and len(a) == len(b):
+        pairs = [(i, *each) for i, each in enumerate(zip(a, b))]
+        if len(a) == 2 and isinstance(a[0], str) and a[0] == b[0]:
+            pairs = [(a[0], a[1], b[1])]  # a name and what it stands for
+    else:
+        return "", a, b
+    key, left, right = next(each for each in pairs if each[1] != each[2])
+    path, left, right = parted(left, right)
+    return f"[{key}]{path}", left, right
 
 
 def near(a: Any, b: Any) -> bool:
@@ -212,27 +254,42 @@ def near(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def run(make: Callable[[], types.ModuleType], name: str, *, ways: tuple[str, ...] = ("cold", "warm")) -> None:
-    """Run a program plainly and in `ways`; raises Difference where one isn't the same, or a warm one traces."""
+def run(
+    make: Callable[[], types.ModuleType],
+    name: str,
+    *,
+    ways: tuple[str, ...] = ("cold", "warm"),
+    hooked: Callable[[], types.ModuleType] | None = None,
+) -> int:
+    """Run a program plainly and in `ways`; raises Difference where one isn't the same, or a warm one traces.
+
+    The program is compiled by `aotdyn.compile`; with `hooked`, it is that of the
+    module that this imports (a process can be cold or warm for such a module, not both).
+    Gives the number of graphs called.
+    """
     import aotdyn
     from aotdyn.runtime import cold
 
     module = make()
     declared = module.PROGRAMS[name]
     plain = observe(module, declared, declared.function)
+    graphs = 0
     for way in ways:
-        module = make()
+        module = (hooked or make)()
         declared = module.PROGRAMS[name]
         if way == "warm":
             cold.forget()
         before = counters()
-        compiled = aotdyn.compile(declared.function, backend="eager", fullgraph=declared.whole)
+        compiled = declared.function
+        if not hooked:
+            compiled = aotdyn.compile(compiled, backend="eager", fullgraph=declared.whole)
         same(plain, observe(module, declared, compiled), way, declared.close)
         traced, graphs = (now - then for now, then in zip(counters(), before, strict=True))
         if way == "warm" and traced and declared.durable:
             raise Difference(f"the warm run traced {traced} frames")
         if declared.graphs and not graphs:
             raise Difference(f"the {way} run called no graph")
+    return graphs
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ class Tracer:
         self.frame = self.handled = self.raised = None
         self.position = self.operations = 0
         self.thrown = {}
+        self.generators = []
         self.classes, self.values, self.class_values = {}, {}, {}
         self.options = None
 
@@ -100,6 +101,9 @@ class Tracer:
         return model.constant(obj)
 
     def wrap(self, obj, source):
+        return self.value(obj)
+
+    def wrap_found(self, obj, source):
         return self.value(obj)
 
     durable = value

@@ -221,7 +221,7 @@ def instance_lookup(t: Tracer, v: Object, name: str) -> Value | None:
     if v.source is None:
         return t.local(own[name], name) if name in own else None
     if name in own:
-        return t.wrap(own[name], Item(Attr(v.source, "__dict__"), name))
+        return t.wrap_found(own[name], Item(Attr(v.source, "__dict__"), name))
     t.guard("LACKS", Attr(v.source, "__dict__"), name)
     return None
 

@@ -42,13 +42,13 @@ from .constants import as_constant, constant
 if TYPE_CHECKING:
     from ..tracer import Tracer
 
-_UNHASHABLE = (list, dict, set, collections.OrderedDict, collections.defaultdict, collections.deque)
+_UNHASHABLE = (slice, list, dict, set, collections.OrderedDict, collections.defaultdict, collections.deque)
 
 
 def native_key(t: Tracer, v: Value) -> Any:
     """A hashable Python object that is equal to another's exactly where the values' objects are equal as dict keys."""
     v = force(v)
-    if isinstance(v, Const):
+    if isinstance(v, Const) and v.cls is not slice:
         return v.value
     if isinstance(v, Sequence) and issubclass(v.cls, tuple):
         return tuple(native_key(t, each) for each in v.items)
@@ -133,7 +133,7 @@ def lookup(t: Tracer, m: Mapping, key: Value) -> Value | None:
         else:
             found: Value | None = None
             if dict.__contains__(m.obj, native):
-                found = t.wrap(dict.__getitem__(m.obj, native), _item_source(m, native))
+                found = t.wrap_found(dict.__getitem__(m.obj, native), _item_source(m, native))
             else:
                 t.guard("LACKS", m.source, native)
             m.peeked[native] = found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 from typing import TYPE_CHECKING, Any
 
-from ..control import Break, Raised
+from ..control import Break, Raised, Unbuildable
 from ..values import (
     Class,
     Const,
@@ -61,13 +62,36 @@ class OldProtocolIterator(Iterator):
         )
 
 
+class DequeIterator(SequenceIterator):
+    """Over a deque, which must not change meanwhile: Python alone knows when that is an error."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, sequence: Sequence) -> None:
+        super().__init__(sequence)
+        self.before = list(sequence.items)
+
+    def advance(self, t: Any) -> Value | None:
+        self._check()
+        return super().advance(t)
+
+    def rebuild(self, e: Any) -> int:
+        self._check()
+        return super().rebuild(e)
+
+    def _check(self) -> None:
+        items = self.sequence.items  # type: ignore[attr-defined]
+        if len(items) != len(self.before) or any(a is not b for a, b in zip(items, self.before)):
+            raise Unbuildable(self, "a deque is changed while something iterates over it")
+
+
 def iterate(t: Tracer, v: Value) -> Value:
     """`iter(v)`."""
     v = force(v)
     if isinstance(v, (Iterator, Generator)):
         return v
     if isinstance(v, Sequence):
-        return SequenceIterator(v)
+        return DequeIterator(v) if issubclass(v.cls, collections.deque) else SequenceIterator(v)
     if isinstance(v, Mapping):
         from ..builtins.views import DictView
 

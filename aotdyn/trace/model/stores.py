@@ -115,6 +115,17 @@ def generic_set_attr(t: Tracer, v: Value, name: str, value: Value | None) -> Non
         t.raise_(AttributeError, f"{v.cls.__name__!r} object has no attribute {name!r}")
     t.mutated(v)
     v.attrs[name] = value
+    if name == "__traceback__" and issubclass(v.cls, BaseException):
+        _set_traceback(t, v, value)
+
+
+def _set_traceback(t: Tracer, v: Object, value: Value | None) -> None:
+    """`e.__traceback__ = value`: frames that the exception leaves from now on come on top of it."""
+    from ..opcodes.exceptions import TracebackValue
+
+    known = force(value) if value is not None else None
+    if v.obj is None and (isinstance(known, TracebackValue) or (isinstance(known, Const) and known.value is None)):
+        t.thrown[v] = list(known.lines) if isinstance(known, TracebackValue) else []
 
 
 def _has_dict(cls: type) -> bool:

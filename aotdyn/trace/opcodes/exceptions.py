@@ -27,10 +27,14 @@ class Chained(Raised):
 
 
 class TracebackValue(Value):
-    """A traceback: it can be passed on, and nothing else."""
+    """What the traceback of an exception was at one time: it can be passed on, and set on an exception again."""
 
-    __slots__ = ()
+    __slots__ = ("lines",)
     cls = types.TracebackType
+
+    def __init__(self, lines: list[tuple[str, int, str]]) -> None:
+        super().__init__()
+        self.lines = lines
 
 
 # -- The exception being handled --------------------------------------------------------------------------------------
@@ -191,6 +195,6 @@ def WITH_EXCEPT_START(t: Any, frame: Frame, ins: Instruction) -> None:
     # The stack: __exit__, lasti, the saved exception, the exception.
     leave, exception = frame.stack[-4], frame.stack[-1]
     cls = model.class_value(t, model.type_of(t, exception))
-    traceback = TracebackValue()
+    traceback = TracebackValue(list(t.thrown.get(force(exception), ())))
     traceback.born = t.position
     frame.push(model.call(t, leave, [cls, exception, traceback], {}))

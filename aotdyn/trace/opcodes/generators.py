@@ -28,6 +28,7 @@ def RETURN_GENERATOR(t: Any, frame: Frame, ins: Instruction) -> None:
         graph_break("A coroutine is made.", "Move the computation into a plain function.")
     frame.by_call = False
     frame.generator = Generator(frame)
+    t.generators.append(frame.generator)
     frame.generator.born = t.break_position()  # the operation that makes it: this frame resumes nowhere
     frame.outcome = ("return", frame.generator)
 

@@ -19,7 +19,7 @@ def NOP(t: Any, frame: Frame, ins: Instruction) -> None:
 
 @opcode("POP_TOP")
 def POP_TOP(t: Any, frame: Frame, ins: Instruction) -> None:
-    frame.pop()
+    frame.let_go(frame.pop())
 
 
 @opcode("PUSH_NULL")

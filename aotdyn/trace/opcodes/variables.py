@@ -42,12 +42,14 @@ def LOAD_FAST(t: Any, frame: Frame, ins: Instruction) -> None:
 
 @opcode("STORE_FAST")
 def STORE_FAST(t: Any, frame: Frame, ins: Instruction) -> None:
+    frame.let_go(frame.locals.get(ins.argval))
     frame.locals[ins.argval] = frame.pop()
 
 
 @opcode("DELETE_FAST")
 def DELETE_FAST(t: Any, frame: Frame, ins: Instruction) -> None:
     _need_local(t, frame, ins.argval)
+    frame.let_go(frame.locals[ins.argval])
     del frame.locals[ins.argval]
 
 

@@ -1,0 +1,662 @@
+"""What generated programs are made of: templates of expressions, statements and blocks, by kind.
+
+In a template `<kind>` stands for an expression of that kind, `<kind.>` for a
+name or literal, `<kind!>` for something that can be assigned to, and
+`<block ...>`, alone on its line, for statements (see `write`). A template that
+stands twice is taken twice as often.
+"""
+
+from __future__ import annotations
+
+LEAVES = {
+    "tensor": ("torch.ones(2, 3)", "torch.full((2, 3), 0.5)"),
+    "int": ("0", "1", "2", "3"),
+    "small": ("0", "1", "2", "3"),
+    "pos": ("1", "2", "3"),
+    "float": ("0.5", "-0.0", "1.25"),
+    "str": ("'a'", "'bab'", "''"),
+    "key": ("'a'", "'b'", "'c'"),
+    "bool": ("True", "False"),
+    "ints": ("(3, 1, 2)", "range(3)"),
+    "list": ("[1, 2]", "[]"),
+    "dict": ("{'a': 1}", "{}"),
+    "set": ("{1, 2}", "set()"),
+    "deque": ("collections.deque([1, 2], 4)",),
+    "tuple": ("(1, 2)", "()"),
+    "obj": ("Box(1)", "Sub(2, 1)"),
+    "fn": ("torch.relu", "double", "operator.neg"),
+    "cond": ("True", "False"),
+    "exc": ("ValueError(1)", "KeyError('k')", "Own(2, 'own')", "IndexError('i')", "StopIteration(3)"),
+    "caught": ("ValueError", "KeyError", "Own", "(KeyError, IndexError)", "Exception", "LookupError"),
+}
+"""What an expression is where nothing may go deeper, besides the names in scope."""
+
+EXPRESSIONS = {
+    "tensor": """
+        <tensor> + <tensor>
+        <tensor> + <tensor>
+        <tensor> * <num>
+        <num> - <tensor>
+        -<tensor>
+        <tensor>.relu()
+        <tensor>.clone()
+        <tensor>.flip(0)
+        <tensor>.sum() + <tensor>
+        <tensor>.view(3, 2).t()
+        <tensor>[:, [2, 1, 0]]
+        <tensor>.roll(<small>, 1)
+        <tensor>.mean(0) * <tensor>
+        <tensor>[0] + <tensor>
+        <tensor>.to(torch.float64).float()
+        <tensor>.detach()
+        torch.maximum(<tensor>, <tensor>)
+        torch.where(<tensor> > <num>, <tensor>, <tensor>)
+        torch.cat([<tensor>[:1], <tensor>[1:]])
+        torch.stack([<tensor>, <tensor>]).sum(0)
+        torch.stack([<tensor> * x for x in (1, 2)])[<bit>]
+        <tensor>.masked_fill(<tensor> > 0, <num>)
+        torch.add(<tensor>, <tensor>, alpha=<pos>)
+        sum([<tensor>, <tensor>])
+        functools.reduce(operator.mul, [<tensor>, <tensor>])
+        <tensor> + torch.rand(2, 3)
+        <val> * <tensor>
+        <fn>(<tensor>)
+        <fn>(<tensor>)
+        <obj>.value * <tensor>
+        <obj>.apply(<tensor>)
+        <obj>(<tensor>)
+        (<obj> + <tensor>).value
+        (<tensor> if <cond> else <tensor>)
+        (lambda a, b=<int>: a + b)(<tensor>)
+        (lambda *a, **k: a[0] * k['n'])(<tensor>, n=<num>)
+        ((w := <tensor>) + w)
+        helper(<tensor>, <int>)
+        helper(<tensor>, n=<int>)
+        helper(*(<tensor>,), **{'n': <int>})
+        compose(<fn>, <fn>)(<tensor>)
+        scaled(<num>)(<tensor>)
+        {'a': <tensor>, 'b': <tensor>}[<ab>]
+        [<tensor>, <tensor>][<bit>]
+        (<tensor>, <tensor>)[-<pos>]
+        max((<tensor>, <tensor>), key=lambda a: a.dim())
+        next(iter([<tensor>]))
+        recurse(<tensor>, <small>)
+        Layer.shared(<tensor>)
+        layer(<tensor>)
+    """,
+    "int": """
+        <int> + <int>
+        <int> * <int> % 7
+        <int> - <int>
+        <int> // <pos>
+        <int> % <pos>
+        -<int>
+        ~<int> & 7
+        <int> ^ <int>
+        len(<list>)
+        len(<dict>)
+        len(<str>)
+        len(<set>)
+        len(<obj>)
+        <tensor.>.shape[1]
+        <tensor.>.dim()
+        <tensor.>.numel()
+        sum(<ints>)
+        min(<int>, <int>)
+        max(<ints>, default=<int>)
+        abs(<int>)
+        int(<float>)
+        round(<float>)
+        divmod(<int>, 3)[<bit>]
+        <str>.count('a')
+        <str>.find('b')
+        (<int> if <cond> else <int>)
+        sum(1 for x in <list> if x is not None)
+        next((x for x in <ints> if x > <int>), <int>)
+        functools.reduce(lambda a, b: a + b, <ints>, 0) % 9
+        Data(<int>, [<int>]).total
+        Color(<pos>).value
+        Color.RED.value + <int>
+        int(<tensor.>.sum().item()) % 5
+        <obj>.count
+        <tuple>.count(1)
+        fib(<small>)
+        (lambda x: x + <int>)(<int>)
+        [<int>, <int>][<bit>]
+        bool(<cond>) + <int>
+        Box.made
+        (w := <int>) + w
+        collections.Counter(<str>)['a']
+        operator.add(<int>, <int>)
+    """,
+    "ints": """
+        [<int>, <int>]
+        range(<small>)
+        range(<int>, 4)
+        [x * 2 for x in <ints>]
+        [x for x in <ints> if x % 2]
+        [i + j for i in <ints> for j in range(2)][:5]
+        [x for x in (y + 1 for y in <ints>) if x > <int>]
+        sorted(<ints>, reverse=<bool>)
+        sorted(<ints>, key=lambda x: -x)
+        sorted(<set>)
+        [*<ints>, <int>][-5:]
+        list(map(lambda x: x + <int>, <ints>))
+        list(filter(None, <ints>))
+        list(itertools.accumulate(<ints>))
+        list(itertools.chain(<ints>, (1,)))[:5]
+        list(itertools.islice(<ints>, <small>))
+        list(itertools.takewhile(lambda x: x < 3, <ints>))
+        list(reversed(<ints>))
+        list(count_to(<small>))
+        list(delegating(<ints>))
+        [i for i, x in enumerate(<list>)]
+        [len(k) for k in <dict>]
+        [a * b for a, b in zip(<ints>, <ints>)]
+        [m for x in <ints> if (m := x % 3)]
+    """,
+    "num": "<int>\n<int>\n<float>",
+    "bit": "0\n1\n-1",
+    "ab": "'a'\n'b'",
+    "float": """
+        <float> * 0.5
+        <float> - <int>
+        <int> / <pos>
+        float(<int>)
+        math.sqrt(abs(<float>))
+        max(<float>, <float>)
+        <float> ** 2 % 10
+    """,
+    "str": """
+        (<str> + <str>)[:8]
+        f'{<int.>}'
+        f'{<int.>:03d}|{<str.>!r:>6}'
+        f'{<float.>:.2f}{<int.>=}'
+        f'{<tensor.>.shape}'
+        <str>.upper()
+        <str>.replace('a', 'b')
+        <str>[::-1]
+        '-'.join([str(x) for x in <ints>])[:8]
+        ','.join(sorted(<dict>))
+        '%s:%d' % (<str>, <int>)
+        '{} {k!r}'.format(<int>, k=<str>)
+        type(<any>).__name__
+        str(<ints>)[:9]
+        repr(<obj>)
+        Color(<pos>).name
+        (<str> if <cond> else <str>)
+        <str>.split('b')[0]
+    """,
+    "cond": """
+        <int> < <int>
+        <int> < <int> <= <int>
+        <int> == <int> != <int>
+        <int> % 2
+        not <cond>
+        <cond> and <cond>
+        <cond> or <cond>
+        <key> in <dict>
+        <int> in <set>
+        <int> not in <ints>
+        <list!> is <list!>
+        <tensor!> is <tensor!>
+        <any> is None
+        isinstance(<val>, int)
+        isinstance(<obj>, Sub)
+        <tensor>.sum() > <int>
+        <tensor.>.sum() > <int>
+        <tensor.>.sum().item() > <int>
+        <str> < <str>
+        <str>.startswith('a')
+        any(x > <int> for x in <ints>)
+        all(x for x in <ints>)
+        <list>
+        <str>
+        <obj>
+        <obj> == <obj>
+        <obj> < <obj>
+        <int> in <obj>
+        hasattr(<obj>, 'extra')
+        <tensor.>.shape == (2, 3)
+        (w := <int>) > 1 and w < 4
+        Data(<int>, []) == Data(<int>, [])
+    """,
+    "list": """
+        list(<list>)
+        <list>[:3]
+        <list>[::-1]
+        (<list> + [<val>])[-4:]
+        [<val>, <val>]
+        [*<list>, <val>][-4:]
+        list(<deque>)
+        list(<tuple>)
+        list(<dict>.values())
+        [x for x in <list> if isinstance(x, int)]
+        [x + 1 for x in <list>]
+        copy.copy(<list>)
+        [<int>] * 2
+        list(<obj>)
+    """,
+    "dict": """
+        {<key>: <val>, **<dict>}
+        dict(<dict>)
+        {k: v for k, v in <dict>.items()}
+        {k: v for k, v in sorted(<dict>.items(), key=lambda p: p[0]) if k != <key>}
+        dict(zip('ab', <list>))
+        <dict> | {<key>: <val>}
+        dict(a=<val>)
+        dict.fromkeys('ab', <val>)
+        collections.OrderedDict(<dict>)
+        collections.defaultdict(int, <dict>)
+        <dict>.copy()
+    """,
+    "set": """
+        {<int>, <int>}
+        <set> | <set>
+        <set> & <set>
+        <set> - {<int>}
+        <set> ^ <set>
+        {x % 3 for x in <ints>}
+        set(<ints>)
+        set(frozenset(<ints>))
+        <set>.union(<ints>)
+    """,
+    "deque": """
+        collections.deque(<list>, 4)
+        collections.deque(<ints>, maxlen=3)
+    """,
+    "tuple": """
+        (<val>, <val>)
+        (<int>, *<list>)[:4]
+        tuple(<list>)
+        tuple(x for x in <ints>)
+        Pair(<val>, <int>)
+        Pair(<val>, b=<int>)._replace(b=<int>)
+        (<tuple> + (<val>,))[-3:]
+        divmod(<int>, 3)
+    """,
+    "obj": """
+        Box(<val>)
+        Sub(<val>, <int>)
+        copy.copy(<obj>)
+        <obj>.same()
+        Box.make(<val>)
+        Data(<int>, [<val>]).box()
+    """,
+    "fn": """
+        lambda a: a + <tensor.>
+        lambda a, k=<int>: a * k
+        functools.partial(torch.add, <tensor>)
+        functools.partial(helper, n=<int>)
+        scaled(<num>)
+        compose(<fn>, <fn>)
+        <obj>.apply
+        torch.neg
+        logged(double)
+    """,
+    "val": "<int>\n<tensor>\n<tensor.>\n<int.>\n<float>",
+    "any": "<val>\n<list>\n<tuple>\n<dict>\n<str>\n<obj>\nNone\n<set>\n<cond>",
+    "exc": """
+        ValueError(<int>)
+        KeyError(<str>)
+        Own(<int>, <str>)
+        IndexError
+    """,
+}
+"""Expressions by kind, one a line."""
+
+STATEMENTS = """
+    <tensor!> = <tensor>
+    <tensor!> = <tensor>
+    <tensor!> = <tensor>
+    <tensor!> += <num>
+    <tensor!> *= <tensor>
+    <tensor!> -= <tensor.>
+    <tensor.>.add_(<num>)
+    <tensor.>.mul_(<tensor.>)
+    <tensor.>.relu_()
+    <tensor!>[0] = <num>
+    <tensor!>[0] += <tensor.>[1]
+    <tensor!>[:, 1:] = <num>
+    <tensor.>.view(6)[<small>] = <num>
+    <tensor.>[1].add_(<num>)
+    <tensor.>.t().mul_(<num>)
+    <tensor.>.copy_(<tensor>)
+    <tensor!>[<tensor.> > 0] = <num>
+    <tensor!>, <tensor!> = <tensor>, <tensor>
+    <tensor!> = <tensor!> = <tensor>
+    <int!> = <int>
+    <int!> = <int>
+    <int!> += <int>
+    <int!> *= <small>
+    <int!>, *<list!> = <ints> or (1,)
+    <int!>, <int!> = <int>, <int>
+    <float!> = <float>
+    <float!> += <int>
+    <str!> = <str>
+    <str!> = (<str!> + <str>)[:8]
+    <list!> = <list>
+    <list!> = <list!>
+    <list!>.append(<val>)
+    <list!>.append(<val>)
+    <list!>.insert(0, <val>)
+    <list!>.extend(<ints>)
+    <list!>[:1] = <list>
+    <list!>[1] = <val>
+    <list!>[-1:] = []
+    <list!>.reverse()
+    <list!> += [<val>]
+    <list!>.clear()
+    del <list!>[0]
+    if <list!>: <list!>.pop()
+    if <list!>: <list!>[<small> % (len(<list!>) or 1)] = <val>
+    <list!> = [x for x in <list> if x is not <val>]
+    <list!>.sort(key=lambda x: isinstance(x, int))
+    <dict!> = <dict>
+    <dict!>[<key>] = <val>
+    <dict!>[<key>] = <val>
+    <dict!>.pop(<key>, None)
+    <dict!>.update(a=<val>)
+    <dict!>.setdefault(<key>, <val>)
+    <dict!> |= <dict>
+    if <key> in <dict!>: del <dict!>['a']
+    <int!> = len(<dict!>)
+    <val!> = <dict!>.get(<key>, <val>)
+    <dict!>.setdefault('l', []).append(<int>)
+    <set!> = <set>
+    <set!>.add(<int>)
+    <set!>.discard(<int>)
+    <set!> |= <set>
+    <set!>.remove(<int>)
+    <deque!>.append(<val>)
+    <deque!>.appendleft(<val>)
+    <deque!>.rotate(<small>)
+    if <deque!>: <deque!>.popleft()
+    <tuple!> = <tuple>
+    <val!>, *_ = <tuple> or (1,)
+    <obj!> = <obj>
+    <obj!> = <obj!>
+    <obj!>.value = <val>
+    <obj!>.value += <num>
+    <obj!>.count += <int>
+    <obj!>.extra = <val>
+    <obj!>.doubled = <val>
+    <obj!>.items.append(<val>)
+    <obj!>[<small>] = <val>
+    <obj!> += <val>
+    <obj!>.__dict__['extra'] = <int>
+    setattr(<obj!>, 'extra', <val>)
+    <val!> = getattr(<obj!>, 'extra', <val>)
+    if hasattr(<obj!>, 'extra'): del <obj!>.extra
+    <val!> = <obj!>.put(<val>)
+    <val!> = <obj!>.missing
+    <obj!>.value, <val!> = <val>, <obj!>.value
+    Box.made += <small>
+    Sub.level = <int>
+    layer.count += <small>
+    layer.last = <tensor>
+    layer.weight.data.add_(<num>)
+    <fn!> = <fn>
+    <val!> = <val>
+    <val!> = <val>
+    LOG.append(<val>)
+    LOG.append(<str>)
+    TABLE[<key>] = <val>
+    COUNTS[<key>] += <int>
+    bump(<int>)
+    remember(<val>, <list!>)
+    print(<int>)
+    print(<str>, <int>)
+    print(len(<list>), sorted(<dict>))
+    print('<tensor!>', <tensor.>.shape, end=';')
+    <val!> = noisy(<val>)
+    aotdyn.graph_break()
+    <float!> = <tensor.>.sum().item()
+    <list!> = <tensor>.tolist()
+    assert <cond>, <str>
+    if <cond>: raise <exc>
+    del <val!>
+    <val!> = [<val>, None][<bit>]
+    it = iter(<list>)
+    <val!> = next(it, <val>)
+    ticks = count_to(<small>)
+    <val!> = next(ticks, <val>)
+    <list!> = [*ticks][:4]
+    <val!> = echo(<ints>)
+    pass
+"""
+"""Statements of one line."""
+
+IN_LOOP = """
+    if <cond>: break
+    if <cond>: continue
+"""
+IN_HANDLER = """
+    if <cond>: raise
+    raise Own(<int>, 'from') from error
+    raise KeyError(<str>)
+    LOG.append(repr(error))
+    LOG.append(type(error.__context__).__name__)
+    LOG.append(error.args)
+    kept = error
+"""
+IN_FUNCTION = """
+    if <cond>: return <tensor>
+    if <cond>: return <any>
+"""
+
+IN_MAIN = """
+    if <cond>: return t0 + <tensor>, t1
+"""
+"""What stands now and then in a loop, a handler, a nested function, the program itself."""
+
+BLOCKS = """
+    if <cond>:
+        <block>
+    else:
+        <block>
+----
+    if <cond>:
+        <block>
+    elif <cond>:
+        <block>
+----
+    for i in range(<small>):
+        <tensor!> = <tensor> + i
+        <block loop int=i>
+----
+    for i, v in enumerate(<list>[:3]):
+        <block loop int=i val=v>
+    else:
+        <block>
+----
+    for v in <ints>:
+        <block loop int=v>
+----
+    w<n> = 0
+    while w<n> < <small>:
+        w<n> += 1
+        <block loop int=w<n>>
+    else:
+        <block>
+----
+    for v, u in zip(<list>[:3], (5, 6, 7)):
+        <block loop val=v int=u>
+----
+    for k, v in list(<dict>.items()):
+        <block loop key=k val=v>
+----
+    for k in <dict!>:
+        <block loop key=k>
+----
+    for v in <deque>:
+        <block loop val=v>
+----
+    for t in (<tensor>, <tensor>):
+        <block loop tensor=t>
+----
+    for v in delegating(<ints>):
+        <block loop int=v>
+----
+    for v in <obj!>:
+        <block loop>
+----
+    try:
+        <block>
+        if <cond>: raise <exc>
+    except <caught> as error:
+        LOG.append(type(error).__name__)
+        <block handler>
+    else:
+        <block>
+----
+    try:
+        <block>
+        raise <exc>
+    except <caught>:
+        <block>
+----
+    try:
+        <block>
+    finally:
+        <block>
+----
+    try:
+        <block>
+        <tensor!> = <list!>[<small>] + <tensor>
+    except (IndexError, TypeError) as error:
+        <block handler>
+    finally:
+        <block>
+----
+    try:
+        try:
+            <block>
+            raise <exc>
+        finally:
+            <block>
+    except <caught> as error:
+        <block handler>
+----
+    try:
+        try:
+            raise <exc>
+        except <caught> as error:
+            raise Own(<int>, 'chained') from error
+    except Exception as error:
+        LOG.append((repr(error.__cause__), repr(error.__context__)))
+        <block handler>
+----
+    with Manager(<bool>):
+        <block>
+----
+    with Manager(<bool>) as m, Manager(False):
+        <block>
+        if <cond>: raise <exc>
+----
+    with managed(<val>) as v:
+        <block val=v>
+----
+    with contextlib.suppress(<caught>):
+        <block>
+----
+    with torch.no_grad():
+        <block>
+----
+    with contextlib.ExitStack() as stack:
+        stack.callback(LOG.append, <int>)
+        <block>
+----
+    match <any>:
+        case int(x) if x > <small>:
+            <block int=x>
+        case [first, *rest]:
+            <block val=first list=rest>
+        case {'a': found, **others}:
+            <block val=found dict=others>
+        case Box(value=held):
+            <block val=held>
+        case str() | None:
+            <block>
+        case _:
+            <block>
+----
+    match <tuple>:
+        case Pair(a, b=2 | 3 as b):
+            <block int=b>
+        case (x, y):
+            <block val=x>
+        case ():
+            <block>
+----
+    match <int>:
+        case 0 | 1:
+            <block>
+        case 2:
+            <block>
+----
+    def f<n>(a, b=<int>, *c, d=<num>):
+        <nonlocal>
+        <block def tensor=a int=b>
+        return <tensor>
+    <tensor!> = f<n>(<tensor>)
+----
+    def f<n>(a):
+        inner = <int>
+        def g(b):
+            nonlocal inner
+            inner += b
+            return a * inner
+        <block def int=inner>
+        return g(<int>) + g(<int>)
+    <tensor!> = f<n>(<tensor>)
+----
+    def f<n>(a):
+        <nonlocal>
+        for v in a:
+            <block def loop int=v>
+            got = yield v + <int>
+            if got: LOG.append(got)
+        return <int>
+    <list!> = list(f<n>(<ints>))
+----
+    def f<n>(a):
+        <nonlocal>
+        try:
+            yield <val>
+            <block>
+            yield a
+        finally:
+            LOG.append('closed')
+    g<n> = f<n>(<val>)
+    <val!> = next(g<n>)
+    <block>
+    g<n>.close()
+----
+    def f<n>():
+        total = <int>
+        while True:
+            got = yield total
+            if got is None: break
+            total += got
+    g<n> = f<n>()
+    <int!> = next(g<n>)
+    for v in <ints>:
+        <int!> = g<n>.send(v)
+----
+    @logged
+    def f<n>(a):
+        <nonlocal>
+        <block def tensor=a>
+        return a
+    <tensor!> = f<n>(<tensor>)
+----
+    fs = [lambda a, k=k: a + k for k in <ints>]
+    <tensor!> = sum([f(<tensor.>) for f in fs], <tensor>)
+----
+    fs = []
+    for k in <ints>:
+        fs.append(lambda a: a * k)
+    <tensor!> = <tensor> if not fs else fs[0](<tensor>)
+"""
+"""Statements with blocks, a line of dashes between them."""
