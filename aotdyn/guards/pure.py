@@ -5,8 +5,8 @@ A closed table: a stored source names its function by a key of PURE.
 
 from __future__ import annotations
 
-import operator
 import inspect
+import operator
 import os
 import sys
 from collections.abc import Callable

@@ -41,7 +41,8 @@ def dtypes(a):
 
 
 def facts(a):
-    return a.shape, a.ndim, a.strides, a.T.strides, a.size, a.nbytes, a.itemsize, len(a), isinstance(a, np.ndarray), a.T.shape, np.shape(a)
+    steps = a.strides, a.T.strides
+    return steps, a.shape, a.ndim, a.size, a.nbytes, a.itemsize, len(a), isinstance(a, np.ndarray), a.T.shape
 
 
 def reductions(a):
