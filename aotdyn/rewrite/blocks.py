@@ -48,9 +48,17 @@ def possible(code: CodeType, point: ResumePoint) -> bool:
     return _plain(code) >= 0 or not any("n" in spec.stack for spec in point.exits)
 
 
-def stub(code: CodeType, dispatcher: str, blocks: Sequence[Block]) -> CodeType:
-    """The stub of the original `code`, as `stubs.stub` makes it, with blocks; each must be `possible`."""
-    return Stub(code, dispatcher, blocks).build()
+def stub(code: CodeType, dispatcher: str, blocks: Sequence[Block], asked: Sequence[str] = ()) -> CodeType:
+    """The stub of the original `code`, as `stubs.stub` makes it, with blocks; each must be `possible`.
+
+    `asked` are the names by which a stub without blocks finds the dispatcher.
+    """
+    return Stub(code, dispatcher, blocks, asked).build()
+
+
+def asked_by(stub: CodeType, original: CodeType) -> tuple[str, ...]:
+    """The names by which a stub finds its dispatcher: they stand behind those of the original."""
+    return stub.co_names[len(original.co_names) : stub.co_names.index(names.FIX)]
 
 
 def host(code: CodeType, blocks: Sequence[Block]) -> CodeType:
@@ -186,9 +194,9 @@ class Blocks:
 class Stub(Blocks):
     """Blocks behind a stub."""
 
-    def __init__(self, code: CodeType, dispatcher: str, blocks: Sequence[Block]) -> None:
+    def __init__(self, code: CodeType, dispatcher: str, blocks: Sequence[Block], asked: Sequence[str] = ()) -> None:
         self.dispatcher = dispatcher
-        self.own_names = (dispatcher, names.FIX, names.ENTER)
+        self.own_names = (*(asked or (dispatcher,)), names.FIX, names.ENTER)
         super().__init__(code, blocks)
 
     def front(self) -> None:

@@ -80,15 +80,14 @@ class InPlace(Home):
 
         original = self.code()
         chosen = [block for block in list(self.blocks.values()) if blocks.possible(original, block.point)]
-        code = blocks.stub(original, self.name, chosen)
-        found = False
+        code: types.CodeType | None = None
         for each in self.functions():
             old = each.__code__
-            same = (old.co_filename, old.co_firstlineno) == (code.co_filename, code.co_firstlineno)
+            same = (old.co_filename, old.co_firstlineno) == (original.co_filename, original.co_firstlineno)
             if same and originals.dispatcher_of(old) == self.name:
+                code = code or blocks.stub(original, self.name, chosen, blocks.asked_by(old, original))
                 each.__code__ = code
-                found = True
-        if not found:
+        if code is None:
             self.host()
 
 

@@ -234,6 +234,23 @@ def test_threads_share_the_blocks(get):
     assert results == [expect] * 80
 
 
+def test_blocks_ask_again_behind_an_uninstall(under_hook):
+    from aotdyn.hook import attach
+
+    def calls() -> int:
+        before = aotdyn.stats()["graph_calls"]
+        assert under_hook.one_frame(torch.ones(2)).tolist() == [22, 22]
+        return aotdyn.stats()["graph_calls"] - before
+
+    assert calls() == calls() == 4
+    attach.detach()
+    try:
+        assert calls() == 0
+    finally:
+        attach.reattach()
+    assert calls() == 4
+
+
 def test_torchdynamo_goes_through_blocks(under_hook):
     function = under_hook.mixes
     before = len(function.__code__.co_code)
