@@ -26,6 +26,9 @@ PAGE = HERE / "coverage.md"
 TRACER = HERE.parent / "aotdyn" / "trace"
 RAISING = {"Break": 0, "graph_break": 0, "leave": 0}
 "Calls whose first argument is a reason to break."
+BACKENDS = HERE.parent / "aotdyn" / "backends"
+REFUSING = {"Unsuitable": 0}
+"Calls whose first argument says why a graph has no stored kernel."
 
 HEAD = """\
 # What is captured, and what breaks
@@ -48,7 +51,7 @@ def main(argv: list[str]) -> int:
 
 def page() -> str:
     """The page's text."""
-    return "\n".join([HEAD, *_opcodes(), *_operators(), *_callables(), *_reasons(), *_differences()])
+    return "\n".join([HEAD, *_opcodes(), *_operators(), *_callables(), *_reasons(), *_kernels(), *_differences()])
 
 
 def _opcodes() -> Iterator[str]:
@@ -125,7 +128,7 @@ def _reasons() -> Iterator[str]:
     yield "## Reasons of breaks\n"
     groups = defaultdict(set)
     for path in sorted(TRACER.rglob("*.py")):
-        for reason in _raised(ast.parse(path.read_text(encoding="utf-8"))):
+        for reason in _raised(ast.parse(path.read_text(encoding="utf-8")), RAISING):
             groups[str(path.relative_to(TRACER))].add(reason)
     for name, reasons in groups.items():
         yield f"- {name}"
@@ -133,9 +136,18 @@ def _reasons() -> Iterator[str]:
     yield ""
 
 
-def _raised(tree: ast.AST) -> Iterator[str]:
+def _kernels() -> Iterator[str]:
+    yield "## Graphs without a stored kernel\n"
+    yield "Under `inductor` they run eagerly; those with gradients go through inductor's ordinary path in each process,"
+    yield "and count as `graphs_compiled_each_time`. Reasons:\n"
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in BACKENDS.glob("*.py")]
+    yield from (f"- {reason}" for reason in sorted({reason for tree in trees for reason in _raised(tree, REFUSING)}))
+    yield ""
+
+
+def _raised(tree: ast.AST, calls: dict[str, int]) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in RAISING and node.args:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls and node.args:
             text = _text(node.args[0])
             if text.strip("… "):
                 yield text

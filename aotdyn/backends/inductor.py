@@ -275,24 +275,24 @@ class _Job:
 
     def _make(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
         from aotdyn.backends import split
+        from aotdyn.backends.split import Unsuitable
 
         module = programs.to_module(self.program)
         mode, fakes = context.fake_inputs(self.program, inputs)
         seen = context.interpret(module, mode, fakes)
         if any(tensor.device.type != "cpu" for tensor in build.tensors(list(seen.values.values()))):
-            raise split.Unsuitable("a tensor isn't on the CPU")
+            raise Unsuitable("a tensor isn't on the CPU")
         apart = len({context.storage(tensor) for tensor in inputs}) == len(inputs)
         overlapping = seen.mutating and (not apart or aliasing.pattern(inputs, range(len(inputs))))
         if not seen.needs_grad:
             if seen.reshaped:
-                raise split.Unsuitable("a tensor changes its shape in place")
+                raise Unsuitable("a tensor changes its shape in place")
             if overlapping:
-                raise split.Unsuitable("it writes to inputs that share memory")
+                raise Unsuitable("it writes to inputs that share memory")
             return self.keep(digest, inputs, split.split(module, self.program.inputs, seen), None)
         written = split.written_inputs(module.graph.find_nodes(op="placeholder"), seen)
         try:
-            if seen.reshaped or overlapping or seen.inference or not torch.is_grad_enabled():
-                raise split.Unsuitable("of how it writes, or of its modes")
+            _check_gradients(seen, bool(overlapping))
             seen.hidden = context.hidden_writes(self.program, inputs, written)
             parts = split.split(module, self.program.inputs, seen)
             return self.keep(digest, inputs, parts, seen if parts.trained else None)
@@ -300,7 +300,7 @@ class _Job:
             raise
         except Exception as error:
             self.written = tuple(written)
-            if isinstance(error, split.Unsuitable) or _lasting(error):
+            if isinstance(error, Unsuitable) or _lasting(error):
                 marker = _Ordinary(f"{type(error).__name__}: {error}"[:2000], written)
                 self.save(digest, {ORDINARY: msgspec.msgpack.encode(marker)})
             log.info("a graph with gradients is compiled in each process: %s", error, exc_info=log.isEnabledFor(10))
@@ -348,6 +348,20 @@ class _Job:
         if self.store is None or digest is None:
             return None
         return self.store.save_kernel(digest, files, self.key or "")
+
+
+def _check_gradients(seen: Interpreted, overlapping: bool) -> None:
+    """Raise Unsuitable for a graph whose gradients no kernel can give."""
+    from aotdyn.backends.split import Unsuitable
+
+    if seen.reshaped:
+        raise Unsuitable("a tensor changes its shape in place, in a graph with gradients")
+    if overlapping:
+        raise Unsuitable("it writes to inputs that share memory, in a graph with gradients")
+    if seen.inference:
+        raise Unsuitable("inference mode in a graph with gradients")
+    if not torch.is_grad_enabled():
+        raise Unsuitable("gradients are turned on inside the graph")
 
 
 def _check(options: dict[str, Any]) -> None:

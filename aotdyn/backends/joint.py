@@ -238,6 +238,8 @@ class _Cut:
             else:
                 saved.append(("result", len(kept)))
                 kept.append(results[given[node.name]])
+        if len(tangents) != len(self.differentiable):
+            raise Unsuitable("its backward draws the forward's random numbers again")
         sources = [kept[i] for i in self.differentiable]
         needed = [node for kind, number in saved if kind == "result" for node in [kept[number]]]
         used = sorted(
@@ -248,7 +250,7 @@ class _Cut:
         plan = Plan(
             outputs=outputs,
             saved=saved,
-            sizes=conditions.sizes(numbers, self.fakes),
+            sizes=self.sizes(numbers),
             tangents=[
                 Tangent(i, _layout(node.meta["val"])) for i, node in zip(self.differentiable, tangents, strict=True)
             ],
@@ -264,6 +266,13 @@ class _Cut:
         for half in (forward, backward):
             half.recompile()
         return Halves(forward, backward, kept, plan)
+
+    def sizes(self, numbers: list[torch.SymInt]) -> list[conditions.Size]:
+        """The numbers that the backward needs; Specialized where one isn't made of the inputs' sizes."""
+        try:
+            return conditions.sizes(numbers, self.fakes)
+        except conditions.Inexpressible as error:
+            raise context.Specialized(str(error)) from error
 
     def reach(self) -> list[list[int]]:
         """For each input, the outputs whose gradients reach it."""

@@ -75,10 +75,19 @@ def runner(library: Path) -> Compiled:
     """What calls a library.
 
     It may make a result as a view of a temporary: that comes as a tensor of its own, as the graph gives it, or
-    autograd would refuse to write to it.
+    autograd would refuse to write to it. What it calls through torch isn't cast again.
     """
     run = torch._C._aoti.AOTIModelContainerRunnerCpu(str(library), 1).run
-    return lambda *args: [result.detach() if result._is_view() else result for result in run(list(args))]
+
+    def call(*args: torch.Tensor) -> list[torch.Tensor]:
+        if torch._C._is_any_autocast_enabled():
+            with torch._C._DisableAutocast():
+                results = run(list(args))
+        else:
+            results = run(list(args))
+        return [result.detach() if result._is_view() else result for result in results]
+
+    return call
 
 
 def _stripped(library: Path, target: Path) -> Path:

@@ -291,6 +291,24 @@ def test_hooks_for_saved_tensors_and_checkpoints(run):
     assert same(wanted.detach(), torch.autograd.grad(out.sum(), x)[0])
 
 
+def test_a_call_under_autocast_and_hooks():
+    def product(x, w):
+        return (x @ w).tanh()
+
+    def take(function: Callable[..., Any]) -> list[torch.Tensor]:
+        with (
+            torch.autocast("cpu", dtype=torch.bfloat16),
+            torch.autograd.graph.saved_tensors_hooks(lambda each: each, lambda each: each),
+        ):
+            out = function(x, w)
+        found = torch.autograd.grad(out.float().sum(), (x, w), create_graph=True)
+        return [out, *found, *torch.autograd.grad(found[0].sum(), (x, w))]
+
+    x, w = random(3, 4), random(4, 4)
+    assert all(map(same, take(product), take(compiled(product))))
+    assert not {"graphs_compiled_each_time", "backend_failures"} & set(events.snapshot())
+
+
 def test_what_no_kernel_can_give_is_counted(monkeypatch):
     from torch._inductor import compile_fx
 
