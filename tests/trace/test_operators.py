@@ -462,6 +462,19 @@ def test_the_form_of_a_sparse_tensor_is_guarded() -> None:
         assert compiled(coo) == facts(coo)
 
 
+def test_whether_a_tensor_is_a_leaf_is_guarded_where_its_grad_is_set() -> None:
+    def set_grad(w: torch.Tensor, y: torch.Tensor) -> None:
+        w.grad = y
+
+    compiled = aotdyn.compile(set_grad, backend="eager")
+    leaf, y = torch.ones(2, requires_grad=True), torch.ones(2)
+    for w in (leaf, leaf * 1, leaf):
+        watch.clear()
+        compiled(w, y)
+        assert w.grad is y
+    assert not watch.traced
+
+
 def _factories(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     made = torch.zeros(2), torch.full((2,), 1.5), torch.tensor([1.0, 2]), torch.arange(0, 1, 0.25), torch.Tensor([1])
     return *made, torch.linspace(0, 1, 3), torch.eye(2), x.new_zeros(2), torch.zeros_like(x), torch.tensor([1])

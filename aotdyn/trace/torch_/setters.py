@@ -37,7 +37,7 @@ def set_part(name: str) -> Callable[[Any, Tensor, Value], None]:
 
 def set_grad(t: Any, v: Tensor, value: Value) -> None:
     """`v.grad = value`, of a leaf. Reads find it with the value; the epilogue sets it."""
-    if not v.fake.is_leaf or (v.obj is not None and not v.obj.is_leaf):
+    if not _leaf(t, v):
         raise Break("setting grad of a tensor that isn't a leaf")
     if isinstance(value, Tensor):
         if value is v or not _alike(v.fake, value.fake) or v.fake.shape != value.fake.shape:
@@ -54,7 +54,7 @@ def set_data(t: Any, v: Tensor, value: Value) -> None:
         raise Break("setting data of a tensor to something that isn't like it")
     calls.check_ordinary(v)
     calls.check_ordinary(value)
-    if not v.fake.is_leaf or (v.obj is not None and not v.obj.is_leaf):
+    if not _leaf(t, v):
         raise Break("setting data of a tensor that isn't a leaf")
     if any(_differentiated(node) for node in v.node.users):
         raise Break("setting data of a tensor that autograd may have saved")
@@ -68,6 +68,14 @@ def set_data(t: Any, v: Tensor, value: Value) -> None:
         t.lifted[id(v.fake)] = v  # operations under autograd would have to know the object
     if v.source is not None:
         v.attrs["data"] = alias
+
+
+def _leaf(t: Any, v: Tensor) -> bool:
+    """Whether a tensor is a leaf of the autograd graph: guarded, as no other metadata tells."""
+    from .tensors import is_leaf
+
+    known = force(is_leaf(t, v))
+    return isinstance(known, Const) and known.value is True
 
 
 def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:

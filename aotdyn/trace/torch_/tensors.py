@@ -69,7 +69,7 @@ def tensor_attr(t: Any, v: Tensor, name: str) -> Value | None:
     if name == "data":
         return calls.record(t, torch._C._autograd._get_data_attr, [v], {})  # type: ignore[attr-defined]
     if name == "is_leaf":
-        return _is_leaf(t, v)
+        return is_leaf(t, v)
     if name in ("grad", "_grad"):
         return _grad(t, v)
     if name == "grad_fn" and (not v.fake.requires_grad or (v.source is None and v.fake.is_leaf)):
@@ -100,7 +100,8 @@ def shape_value(t: Any, v: Tensor) -> Sequence:
     return Sequence(torch.Size, items)
 
 
-def _is_leaf(t: Any, v: Tensor) -> Value:
+def is_leaf(t: Any, v: Tensor) -> Value:
+    """`v.is_leaf`."""
     if v.source is None or not v.fake.requires_grad or v.fake.is_leaf != v.obj.is_leaf:
         return Const(v.fake.is_leaf)
     return t.wrap(v.obj.is_leaf, Pure("torch.Tensor.is_leaf", v.source))
