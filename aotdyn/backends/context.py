@@ -53,7 +53,7 @@ class LazyContext(TracingContext):
         """The mode; making it runs the graph once, so that what its operators say of the sizes is known."""
         if self._mode is None and self._armed:
             self._armed = False
-            self._mode, self._fakes = fake_inputs(self._program, self._inputs)
+            self._mode, self._fakes = fake_inputs(self._program, self._inputs, symbolic=True)
             if any(item.dynamic for item in self._program.inputs):
                 interpret(programs.to_module(self._program), self._mode, self._fakes)
             self.facts = facts(self._mode)
@@ -115,9 +115,14 @@ class PerShape:
         return compiled(*inputs)
 
 
-def fake_inputs(program: Program, inputs: Sequence[torch.Tensor]) -> tuple[FakeTensorMode, list[Any]]:
-    """A new fake mode and the inputs in it, with symbols for the sizes that vary."""
-    symbolic = any(item.dynamic for item in program.inputs) or any(step.target == "item" for step in program.steps)
+def fake_inputs(
+    program: Program, inputs: Sequence[torch.Tensor], symbolic: bool = False
+) -> tuple[FakeTensorMode, list[Any]]:
+    """A new fake mode and the inputs in it, with symbols for the sizes that vary.
+
+    `symbolic` has the mode know symbols where no input has any: results may have sizes of data.
+    """
+    symbolic = symbolic or any(item.dynamic for item in program.inputs) or any(step.target == "item" for step in program.steps)
     mode = build.make_fake_mode(symbolic, scalar_outputs=True, shape_outputs=True)
     fakes = [
         build.fake_input(mode, tensor, item.dynamic, f"x{number}")

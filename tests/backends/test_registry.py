@@ -115,6 +115,14 @@ def test_torchs_backends_train_and_follow_sizes(x, dynamic):
         assert torch.allclose(grad, tensor.cos() + 1)
 
 
+def test_torchs_backends_meet_sizes_of_data():
+    found = Program([Input("x", ())], [Step(torch.nonzero, (Ref(0),), {})], (Ref(1),))
+    x = torch.tensor([1, 0, 3])
+    run = registry.compile(found, [x], "aot_eager")
+    for each in (x, torch.zeros(3, dtype=torch.int64)):
+        assert torch.equal(run(each)[0], each.nonzero())
+
+
 def test_a_backend_that_relies_on_sizes_compiles_for_each(x):
     calls = []
 
