@@ -10,5 +10,5 @@ SCRIPT = Path(__file__).with_name("whole.py")
 
 def test_second_process(project: Any) -> None:
     for way in ("cold", "warm"):
-        done = project.python(str(SCRIPT), way)
+        done = project.python(str(SCRIPT), way, timeout=600)
         assert done.returncode == 0, f"{way}\n{done.stdout}\n{done.stderr}"
