@@ -200,7 +200,7 @@ class _Job:
             return None
         try:
             return self.open(directory, inputs)
-        except (OSError, ValueError, LookupError, RuntimeError) as error:
+        except (OSError, ValueError, LookupError, RuntimeError, msgspec.MsgspecError) as error:
             log.warning("ignoring kernel %s, which can't be loaded: %s", directory, error)
             return None
 

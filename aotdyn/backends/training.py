@@ -99,6 +99,9 @@ class Kernel:
         self._backward = backward
         self._make = program
         self._program: Compiled | None = None
+        self._used = frozenset(plan.used)
+        differentiable = {tangent.output for tangent in plan.tangents}
+        self._constant = [i for i in range(plan.outputs) if i not in differentiable]
         self._watched: list[tuple[str, int]] | None = None
 
     def __call__(self, *inputs: torch.Tensor) -> Sequence[torch.Tensor]:
@@ -128,16 +131,15 @@ class Kernel:
         ctx.hooked = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
         ctx.save_for_backward(*kept, *watched, *((inputs[i] for i in plan.used) if ctx.hooked else ()))
         ctx.set_materialize_grads(False)
-        differentiable = [tangent.output for tangent in plan.tangents]
-        ctx.mark_non_differentiable(*(each for i, each in enumerate(outputs) if i not in differentiable))
-        ctx.shapes = [(outputs[i].shape, outputs[i].dtype) for i in differentiable]
+        ctx.mark_non_differentiable(*(outputs[i] for i in self._constant))
+        ctx.shapes = [(outputs[tangent.output].shape, outputs[tangent.output].dtype) for tangent in plan.tangents]
         ctx.sizes = [size.value(inputs) for size in plan.sizes]
         ctx.versions = [inputs[i]._version for i in plan.used]
-        used = set(plan.used)
         # What isn't used may be written to: it would hold itself, by its history.
-        ctx.inputs = [each if i in used else each.detach() for i, each in enumerate(inputs)]
-        for i in used if ctx.hooked else ():
-            ctx.inputs[i] = None
+        ctx.inputs = [each if i in self._used else each.detach() for i, each in enumerate(inputs)]
+        if ctx.hooked:
+            for i in plan.used:
+                ctx.inputs[i] = None
         return outputs
 
     def backward(self, ctx: Any, incoming: tuple[torch.Tensor | None, ...]) -> list[torch.Tensor | None]:
