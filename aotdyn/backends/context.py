@@ -122,7 +122,9 @@ def fake_inputs(
 
     `symbolic` has the mode know symbols where no input has any: results may have sizes of data.
     """
-    symbolic = symbolic or any(item.dynamic for item in program.inputs) or any(step.target == "item" for step in program.steps)
+    symbolic = (
+        symbolic or any(item.dynamic for item in program.inputs) or any(step.target == "item" for step in program.steps)
+    )
     mode = build.make_fake_mode(symbolic, scalar_outputs=True, shape_outputs=True)
     fakes = [
         build.fake_input(mode, tensor, item.dynamic, f"x{number}")

@@ -47,7 +47,7 @@ def _warn(
     return none()
 
 
-@handles(_warnings._filters_mutated)
+@handles(_warnings._filters_mutated)  # type: ignore[attr-defined]
 def _filters_mutated(t: Any) -> Value:
     """What was warned of already is forgotten."""
     t.mutated(t.state.token)

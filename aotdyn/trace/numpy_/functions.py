@@ -313,5 +313,5 @@ def _numpy(t: Any, tensor: Value, **kwargs: Value) -> Value:
     if not isinstance(known, Tensor) or kwargs or not captured(t):
         raise Break("Tensor.numpy: a tensor's data as a Python object")
     if isinstance(force(asked), Const) and force(asked).value and known.fake.requires_grad:  # type: ignore[attr-defined]
-        known = calls.record(t, "detach", [known], {})  # type: ignore[assignment]
+        return _as_array(t, calls.record(t, "detach", [known], {}))
     return array_of(t, known)
