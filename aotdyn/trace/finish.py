@@ -27,7 +27,7 @@ from .values import (
     Tensor,
     UnreadList,
     Value,
-    cleans_up,
+    is_watched,
 )
 
 
@@ -102,16 +102,19 @@ def _with_globals(point: ResumePoint, source: int) -> ResumePoint:
 
 
 def _live(t: Any, e: Emitter, frame: Any, inner: bool) -> tuple[tuple[str, ...], str, list[int]]:
-    """Bound live locals, stack letters, and the registers of the state: locals, then stack values."""
+    """Bound locals that are carried over, stack letters, and the registers of the state: locals, then stack values.
+
+    Carried are those that may be read, and those whose end might show: objects
+    from outside that are watched, and such that are handed out here.
+    """
     live = frame.live(frame.index + 1 if inner else frame.index)
     cells = set(frame.code.co_cellvars) | set(frame.code.co_freevars)
-    bound = tuple(
-        name
-        for name in frame.code.co_varnames
-        if name in frame.locals and name not in cells and (name in live or cleans_up(frame.locals[name]))
-    )
-    registers = [e.value(frame.locals[name]) for name in bound]
+    names = [name for name in frame.code.co_varnames if name in frame.locals and name not in cells]
+    for name in names:
+        if name in live:
+            e.value(frame.locals[name])
     letters = []
+    stack = []
     above = [value for value in frame.stack if isinstance(value, SavedException)]
     for slot, value in enumerate(frame.stack):
         if value is NULL:
@@ -124,11 +127,16 @@ def _live(t: Any, e: Emitter, frame: Any, inner: bool) -> tuple[tuple[str, ...],
                 letters.append("e")
             else:
                 letters.append("evp")  # the exception itself has been popped, and is still handled
-                registers.append(e.value(handled))
+                stack.append(e.value(handled))
         else:
             letters.append("v")
-            registers.append(e.value(value))
-    return bound, "".join(letters), registers
+            stack.append(e.value(value))
+    bound = tuple(name for name in names if name in live or _shows_its_end(e, frame.locals[name]))
+    return bound, "".join(letters), [e.value(frame.locals[name]) for name in bound] + stack
+
+
+def _shows_its_end(e: Emitter, value: Value) -> bool:
+    return is_watched(value) or (isinstance(value, Object) and e.has(value))
 
 
 def replay(t: Any, e: Emitter, own: frozenset[Value] = frozenset()) -> None:

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import itertools
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +100,20 @@ def cleans_up(value: Value) -> bool:
     """Whether code may run when an object from outside goes: its frame holds it as long as Python's would."""
     obj = getattr(value, "obj", None)
     return isinstance(obj, types.GeneratorType) or hasattr(type(obj), "__del__")
+
+
+def is_watched(value: Value) -> bool:
+    """Whether it may show when an object from outside goes, so that a break carries it over though nobody reads it.
+
+    A weak reference tells, and may have code to run (a TemporaryDirectory has
+    a `weakref.finalize`). Those that torch and aotdyn have of tensors and
+    modules don't count.
+    """
+    if cleans_up(value):
+        return True
+    obj = getattr(value, "obj", None)
+    unseen = isinstance(obj, torch.Tensor | torch.nn.Module | type | types.FunctionType | types.ModuleType)
+    return not unseen and weakref.getweakrefcount(obj) > 0
 
 
 class Const(Value):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import tempfile
 import weakref
 
 import numpy as np
@@ -95,3 +97,29 @@ def test_an_argument_dies_where_the_user_deletes_it(capsys):
     compiled = aotdyn.compile(argument_dies_behind_break, backend="eager")
     for _ in range(2):
         assert call(compiled) == call(argument_dies_behind_break) == [True]
+
+
+def directory_outlives_its_name(x):
+    directory = tempfile.TemporaryDirectory()
+    path = directory.name
+    x = x + 1
+    print("break")
+    y = x * 2
+    return os.path.isdir(path), y
+
+
+def weakly_held(x):
+    held = Holder()
+    ref = weakref.ref(held)
+    x = x + 1
+    print("break")
+    return ref() is not None, x
+
+
+@pytest.mark.usefixtures("_no_gc")
+@pytest.mark.parametrize("form", ["block", "function"])
+@pytest.mark.parametrize("function", [directory_outlives_its_name, weakly_held])
+def test_a_local_that_nobody_reads_lives_on(function, form, monkeypatch, capsys):
+    monkeypatch.setenv("AOTDYN_CONTINUATIONS", form)
+    compiled = aotdyn.compile(function, backend="eager")
+    assert [compiled(torch.ones(2))[0] for _ in range(3)] == [True] * 3
