@@ -76,7 +76,7 @@ class InPlace(Home):
         self.functions = functions
 
     def settle(self) -> None:
-        from aotdyn.rewrite import blocks, originals
+        from aotdyn.rewrite import blocks
 
         original = self.code()
         chosen = [block for block in list(self.blocks.values()) if blocks.possible(original, block.point)]
@@ -84,7 +84,7 @@ class InPlace(Home):
         for each in self.functions():
             old = each.__code__
             same = (old.co_filename, old.co_firstlineno) == (original.co_filename, original.co_firstlineno)
-            if same and originals.dispatcher_of(old) == self.name:
+            if same and _asks(old, self.name):
                 code = code or blocks.stub(original, self.name, chosen, blocks.asked_by(old, original))
                 each.__code__ = code
         if code is None:
@@ -142,13 +142,19 @@ def in_module(qualname: str, dispatcher: str, globals: dict[str, Any]) -> list[t
     The latter are found as what refers to the module's dict, which takes some
     40 ms in a process with torch.
     """
-    from aotdyn.rewrite.originals import dispatcher_of
-
-    named = [each for each in _named(qualname, globals) if dispatcher_of(each.__code__) == dispatcher]
+    named = [each for each in _named(qualname, globals) if _asks(each.__code__, dispatcher)]
     if named or not thorough:
         return named
     referrers = [each for each in gc.get_referrers(globals) if isinstance(each, types.FunctionType)]
-    return [each for each in referrers if dispatcher_of(each.__code__) == dispatcher]
+    return [each for each in referrers if _asks(each.__code__, dispatcher)]
+
+
+def _asks(code: types.CodeType, dispatcher: str) -> bool:
+    """Whether code is a stub that asks this dispatcher. The names of other seats aren't worked out."""
+    from aotdyn.rewrite import originals, switchboard
+
+    seat = switchboard.seat(dispatcher)
+    return originals.dispatcher_of(code) == dispatcher if seat is None else switchboard.seat_in(code) == seat
 
 
 def _named(qualname: str, globals: dict[str, Any]) -> Iterator[types.FunctionType]:
