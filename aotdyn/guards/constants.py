@@ -134,7 +134,7 @@ def _encode_enum(value: enum.Enum) -> Any:
     found = type(value).__members__.get(value.name)  # type: ignore[attr-defined]
     if path is None or not (found is value or (is_bound_enum(type(value)) and found == value)):
         raise NotConstant(f"{value!r} isn't a named member of a public enumeration")
-    return ["enum", *path, value.name]
+    return ["bound" if is_bound_enum(type(value)) else "enum", *path, value.name]  # C++ makes equal ones anew
 
 
 def _torch_named(tag: str) -> Callable[[Any], Any]:
@@ -176,7 +176,7 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "slice": lambda *bounds: slice(*(decode(bound) for bound in bounds)),
     "range": lambda *bounds: range(*(decode(bound) for bound in bounds)),
     "device": lambda kind, index: torch.device(kind) if index is None else torch.device(kind, index),
-    "enum": lambda module, qualname, name: naming.find(module, qualname).__members__[name],
+    **dict.fromkeys(("enum", "bound"), lambda module, qualname, name: naming.find(module, qualname).__members__[name]),
     "path": naming.find,
     "np": lambda dtype, raw: numpy.frombuffer(raw, dtype)[0],
     "np.dtype": numpy.dtype,

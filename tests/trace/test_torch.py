@@ -743,3 +743,18 @@ def test_hooks_of_backward_passes():
     assert seen[0][0] == seen[1][0] == seen[2][0] != []
     assert torch.equal(seen[0][1], seen[1][1])
     assert torch.equal(seen[0][1], seen[2][1])
+
+
+def test_records_of_a_profiler_that_is_on():
+    def f(x):
+        y = x * 2
+        with torch.autograd.profiler.profile() as found, torch.autograd.profiler.record_function("mine"):
+            print(end="")
+            y = y + 1
+        return y, "mine" in {each.key for each in found.key_averages()}
+
+    compiled = aotdyn.compile(f, backend="eager")
+    for _ in range(2):
+        y, named = compiled(X)
+        assert torch.equal(y, X * 2 + 1)
+        assert named

@@ -12,7 +12,7 @@ from aotdyn.guards.sources import Pure
 from .. import model
 from ..control import Break
 from ..handlers import handles
-from ..values import Const, Value
+from ..values import Const, Value, force
 
 
 @handles(profiler.record_function.__enter__)
@@ -26,6 +26,7 @@ def _enter_record(t: Any, record: Value) -> Value:
 @handles(profiler.record_function.__exit__)
 def _exit_record(t: Any, record: Value, *exception: Value) -> Value:
     """What was entered while tracing has begun no record."""
-    if model.as_python(model.get_attr(t, record, "record")) is not None:
+    begun = force(model.get_attr(t, record, "record"))
+    if not (isinstance(begun, Const) and begun.value is None):
         raise Break("a profiler's record that was begun outside")
     return Const(None)
