@@ -212,6 +212,10 @@ def counters() -> tuple[int, int]:
     return found["traced"], found["graph_calls"]
 
 
+class Unfit(Exception):
+    """A program that runs out of stack: where it does isn't the same in any two runs."""
+
+
 class Difference(AssertionError):
     """A run of a program differed from plain Python."""
 
@@ -273,6 +277,8 @@ def run(
     module = make()
     declared = module.PROGRAMS[name]
     plain = observe(module, declared, declared.function)
+    if "RecursionError" in repr(plain):
+        raise Unfit
     graphs = 0
     for way in ways:
         module = (hooked or make)()

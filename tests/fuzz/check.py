@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from differential import Difference, limit, load, load_hooked, run
+from differential import Difference, Unfit, limit, load, load_hooked, run
 
 from .sizes import write_sized
 from .write import write
@@ -58,6 +58,8 @@ def check(seed: int, text: str, folder: Path, way: str) -> Outcome:
         with limit(LIMIT), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             graphs = run(functools.partial(load, name, text, str(file)), "generated", ways=(way,), hooked=hooked)
+    except Unfit:
+        return Outcome(seed, 0)
     except Difference as difference:
         return Outcome(seed, 0, str(difference))
     except Exception:

@@ -83,6 +83,11 @@ EXPRESSIONS = {
         recurse(<tensor>, <small>)
         Layer.shared(<tensor>)
         layer(<tensor>)
+        Slotted(<tensor>).value
+        torch.add(<tensor>, 1, out=torch.empty(2, 3))
+        sum((x * k for k, x in enumerate((<tensor>, <tensor>), start=<pos>)), <tensor>)
+        dict(zip('ab', (<tensor>, <tensor>), strict=True))[<ab>]
+        type(<obj>).make(<tensor>).value
     """,
     "int": """
         <int> + <int>
@@ -127,6 +132,14 @@ EXPRESSIONS = {
         Box.made
         (w := <int>) + w
         collections.Counter(<str>)['a']
+        Frozen(<int>, <int>).sum()
+        dataclasses.replace(Frozen(<int>, 1), y=<int>).y
+        sum(Countdown(<small>))
+        memoised(<small>)
+        len(<dict>.keys() & {'a', 'b'})
+        Slotted(<int>).twice
+        int(format(<int>, 'd'))
+        (lambda *a, k=<int>, **kw: len(a) + k + len(kw))(*<ints>, **<dict>)
         operator.add(<int>, <int>)
     """,
     "ints": """
@@ -220,6 +233,11 @@ EXPRESSIONS = {
         <tensor.>.shape == (2, 3)
         (w := <int>) > 1 and w < 4
         Data(<int>, []) == Data(<int>, [])
+        Frozen(<int>, 1) < Frozen(<int>, 2)
+        isinstance(<any>, (int, str, Box))
+        type(<obj>) is Box
+        Color(<pos>) is Color.RED
+        <dict> == <dict!>.copy()
     """,
     "list": """
         list(<list>)
@@ -415,6 +433,19 @@ STATEMENTS = """
     <list!> = <tensor>.tolist()
     assert <cond>, <str>
     if <cond>: raise <exc>
+    <tensor!>[0], <tensor!>[1] = <tensor>[1].clone(), <tensor>[0].clone()
+    row = <tensor!>[0]; row += <num>
+    torch.mul(<tensor>, <num>, out=<tensor!>)
+    print(*<ints>, sep='-')
+    <int!> = vars(<obj!>)['count']
+    Frozen(<int>, 1).x = <int>
+    <obj!>.cached
+    <val!> = <obj!>.cached
+    <int!>, (<int!>, <val!>) = <int>, (<int>, <val>)
+    delattr(<obj!>, 'items')
+    tick = counter(); <int!> = tick() + tick()
+    COUNTS.clear()
+    <list!> = sorted(((k, i) for i, k in enumerate(<dict>)), key=operator.itemgetter(0))
     del <val!>
     <val!> = [<val>, None][<bit>]
     it = iter(<list>)
@@ -561,6 +592,29 @@ BLOCKS = """
         <block>
 ----
     with torch.no_grad():
+        <block>
+----
+    with Swap(<obj!>, <val>) as s:
+        <block obj=s>
+----
+    for a, (b, c) in zip(<ints>, [(<val>, <int>)] * 2):
+        <block loop int=a val=b>
+----
+    for c in Countdown(<small>):
+        <block loop int=c>
+----
+    class Local<n>(Box):
+        bonus = <int>
+        def apply(self, a):
+            return super().apply(a) + self.bonus
+    <tensor!> = Local<n>(<val>).apply(<tensor>)
+----
+    try:
+        <block>
+        raise ExceptionGroup('g', [ValueError(<int>), KeyError('k')])
+    except* ValueError as group:
+        LOG.append(len(group.exceptions))
+    except* KeyError:
         <block>
 ----
     with contextlib.ExitStack() as stack:

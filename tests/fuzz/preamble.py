@@ -87,6 +87,11 @@ class Box:
         self.value, old = value, self.value
         return old
 
+    @functools.cached_property
+    def cached(self):
+        LOG.append("cached")
+        return self.count + 1
+
     def same(self):
         return self
 
@@ -164,6 +169,52 @@ class Data:
         return Box(self.items[0] if self.items else self.x)
 
 
+@dataclasses.dataclass(frozen=True, order=True)
+class Frozen:
+    x: int
+    y: int = 1
+
+    def sum(self):
+        return self.x + self.y
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    @property
+    def twice(self):
+        return self.value * 2
+
+
+class Countdown:
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.n <= 0:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+
+
+class Swap:
+    def __init__(self, box, value):
+        self.box, self.value = box, value
+
+    def __enter__(self):
+        self.old = self.box.put(self.value)
+        return self.box
+
+    def __exit__(self, *error):
+        self.box.put(self.old)
+
+
 class Layer(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -215,6 +266,21 @@ def recurse(a, n):
     if n <= 0:
         return a
     return recurse(a + n, n - 1) * 0.5
+
+
+@functools.lru_cache
+def memoised(n):
+    return n * 2
+
+
+def counter():
+    n = 0
+
+    def tick():
+        nonlocal n
+        n += 1
+        return n
+    return tick
 
 
 def fib(n):
@@ -272,7 +338,7 @@ ARGUMENTS = (
 MAIN = """
 @program(Turns(
 <arguments>,
-), calls=<calls>, graphs=False)
+), calls=<calls>, graphs=False, durable=<durable>)
 def generated(t0, t1, n0, l0, d0, b0):
     global COUNT
     n1, f0, s0, l1, u0, q0, p0 = 2, 0.5, 'ab', l0, {1, 2}, collections.deque([1, 2, 3], 4), (1, t0)

@@ -203,7 +203,9 @@ def write(random: Random) -> str:
         calls = random.randint(2, 3)
         arguments = ",\n".join(f"    lambda: {writer.choose(preamble.ARGUMENTS)}" for _ in range(calls))
         main = preamble.MAIN.replace("<arguments>", arguments).replace("<calls>", str(calls))
-        return writer.module(preamble.HEADER, {}) + writer.module(main, preamble.NAMES)
+        text = writer.module(preamble.HEADER, {}) + writer.module(main.replace("<durable>", "True"), preamble.NAMES)
+        # A class that a call makes is another class in each process.
+        return text.replace("durable=True", "durable=False") if "    class Local" in text else text
 
     return attempts(once)
 
