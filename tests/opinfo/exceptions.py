@@ -21,8 +21,6 @@ BREAKS: dict[str, str] = {
     "masked_select": _SHAPE,
     "nn.functional.ctc_loss": _SHAPE,
     "nn.functional.gaussian_nll_loss": _BRANCH,
-    "nn.functional.linear_cross_entropy.chunked": "it warns",
-    "nn.functional.linear_cross_entropy.chunked_none": "it warns",
     "nn.functional.one_hot": f"without a number of classes {_SHAPE}",
     "nonzero": _SHAPE,
     "repeat_interleave": f"by a tensor: {_SHAPE}",
