@@ -154,7 +154,7 @@ def compared(t: Any, symbol: str, a: Const, b: Const) -> Const | None:
     if function is None:
         return None
     result = function(_real(a), _real(b))
-    sides = [each.source if isinstance(each, Flow) else Known(each.value) for each in (a, b)]
+    sides: list[Any] = [each.source if isinstance(each, Flow) else Known(each.value) for each in (a, b)]
     t.guard("CONST", Pure(f"operator.{function.__name__}", *sides), result)
     return Const(result)
 
