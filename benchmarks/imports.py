@@ -1,19 +1,28 @@
-"""Warm import of a hooked package against the plain one: twenty modules of definitions alone, the worst case.
+"""Warm import of a hooked package against the plain one.
 
-    python benchmarks/imports.py
+    python benchmarks/imports.py [times]
 
-Processor time of the imports, the best of thirty processes each; plain
-imports come from their .pyc files, hooked ones from the store. The second
-line has a package that also imports torch.
+Processor time of the imports, plain and hooked processes in turn: the best of
+each, their ratio, and the median of the ratios of neighbours. Plain imports
+come from their .pyc files, hooked ones from the store.
+
+- definitions: twenty modules that define 4,000 functions and call none, the
+  worst case: nothing is done but what aotdyn adds to;
+- scikit-learn and transformers, as far as they are installed, in processes that
+  have imported torch: real modules, which call their functions as they load.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import statistics
+import sys
 import tempfile
+import time
 from pathlib import Path
 
-from timing import row, run
+from timing import run
 
 MODULES = 20
 
@@ -41,19 +50,23 @@ def g{j}(c):
 """
 
 PROGRAM = """
-import sys, time
+import time
+{first}
 import aotdyn
 aotdyn.install({name!r})
 start = time.process_time()
-{first}
-for i in range({modules}):
-    __import__(f"package.m{{i}}")
-print(time.process_time() - start)
+{imports}
+print(time.process_time() - start, aotdyn.stats()["functions_stubbed"])
 """
+
+REAL = {
+    "sklearn": "import sklearn.ensemble, sklearn.linear_model",
+    "transformers": "import transformers.models.bert.modeling_bert, transformers.models.gpt2.modeling_gpt2",
+}
 
 
 def package(folder: Path) -> None:
-    """Writes the package: 4,000 functions in all."""
+    """Writes the package of definitions."""
     (folder / "package").mkdir()
     (folder / "package" / "__init__.py").write_text("")
     for i in range(MODULES):
@@ -61,24 +74,39 @@ def package(folder: Path) -> None:
         (folder / "package" / f"m{i}.py").write_text(text)
 
 
-def measure(variables: dict[str, str], first: str, times: int) -> dict[str, float]:
-    """Milliseconds, plain and hooked, interleaved."""
-    names = {"plain": "other", "hooked": "package"}
-    found: dict[str, list[float]] = {kind: [] for kind in names}
-    for _ in range(times + 1):  # the first ones write what the others read
-        for kind, name in names.items():
-            output = run(PROGRAM.format(name=name, first=first, modules=MODULES), variables)
-            found[kind].append(float(output.split()[-1]) * 1e3)
-    return {kind: min(values[1:]) for kind, values in found.items()}
+def compare(title: str, name: str, first: str, imports: str, variables: dict[str, str], times: int) -> None:
+    """Prints a line for the import of a package."""
+    programs = {
+        kind: PROGRAM.format(name=hooked, first=first, imports=imports)
+        for kind, hooked in (("plain", "something_else"), ("hooked", name))
+    }
+    for kind in ("plain", "hooked", "hooked"):  # the first ones write what the others read
+        _, stubs = run(programs[kind], variables).split()[-2:]
+    found: dict[str, list[float]] = {kind: [] for kind in programs}
+    for turn in range(times):
+        for kind in sorted(programs, reverse=turn % 2 == 1):
+            found[kind].append(float(run(programs[kind], variables).split()[-2]) * 1e3)
+    plain, hooked = min(found["plain"]), min(found["hooked"])
+    pairs = statistics.median(h / p for h, p in zip(found["hooked"], found["plain"], strict=True))
+    print(
+        f"{title:28s} plain {plain:.2f} ms  hooked {hooked:.2f} ms ({hooked / plain:.2f}; median of pairs {pairs:.2f})"
+        f"  {stubs} stubs",
+        flush=True,
+    )
 
 
 def main() -> None:
+    times = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     with tempfile.TemporaryDirectory() as folder:
         package(Path(folder))
+        time.sleep(3)  # until the file system's clock shows that nothing has changed since
         path = os.pathsep.join([folder, os.environ.get("PYTHONPATH", str(Path(__file__).parents[1]))])
         variables = {"AOTDYN_CACHE_DIR": f"{folder}/cache", "PYTHONPATH": path}
-        row("definitions", measure(variables, "", 30), "plain", "ms")
-        row("with import torch", measure(variables, "import torch", 5), "plain", "ms")
+        imports = f"for i in range({MODULES}): __import__(f'package.m{{i}}')"
+        compare("definitions", "package", "", imports, variables, times)
+        for name, imports in REAL.items():
+            if importlib.util.find_spec(name) is not None:
+                compare(name, name, "import torch", imports, variables, max(times // 5, 1))
 
 
 if __name__ == "__main__":

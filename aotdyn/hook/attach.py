@@ -92,15 +92,27 @@ def passive(*_: Any) -> None:
     """A dispatcher that leaves the call to Python."""
 
 
-def _first(*args: Any) -> Any:
-    """The first dispatcher of every stub: whose, the frame that asks shows."""
+_worth: Any = None
+"The module of that name, once torch is there."
+
+
+def _with_torch() -> Any:
+    """What `_worth` is from now on: None until torch has been imported to the end."""
+    global _worth
     torch = sys.modules.get("torch")
-    if torch is None or getattr(torch.__spec__, "_initializing", False):
+    if torch is None or getattr(torch.__spec__, "_initializing", False) or torch.compiler.is_dynamo_compiling():
         return None
-    if torch.compiler.is_dynamo_compiling():
-        return None  # TorchDynamo goes through here itself
     from aotdyn.runtime import worth
 
+    _worth = worth
+    return worth
+
+
+def _first(*args: Any) -> Any:
+    """The first dispatcher of every stub: whose, the frame that asks shows."""
+    worth = _worth or _with_torch()
+    if worth is None or worth.torch.compiler.is_dynamo_compiling():
+        return None  # TorchDynamo goes through here itself
     frame = sys._getframe(1)
     if not worth.meets_tensors(args) and not worth.names_tensors(frame.f_globals, frame.f_code.co_names):
         return None

@@ -27,6 +27,11 @@ def meets_tensors(args: tuple[Any, ...]) -> bool:
 
     A wrong "no" costs a capture, a wrong "yes" a trace; neither changes a result.
     """
+    for arg in args:
+        if type(arg) not in _COMMON:
+            break
+    else:
+        return False
     level, left = list(args), LOOKED_AT
     for deeper in (True, True, False):
         parts: list[Any] = []
