@@ -38,9 +38,18 @@ def enabled(function: Any) -> Any:
 
     Importing torch._dynamo wraps functions that exist already (`torch.manual_seed`); they do what they did.
     """
-    while getattr(function, "__code__", None) is _DISABLED:
+    while getattr(function, "__code__", None) is _DISABLED or _patched(function):
         function = function.__wrapped__
     return function
+
+
+def _patched(function: Any) -> bool:
+    """Whether it is an optimizer's private part that the first use of torch.compile has marked as disabled."""
+    return (
+        getattr(function, "__name__", "") == "_init_group"
+        and getattr(function, "_torchdynamo_disable", False)
+        and str(function.__module__).startswith("torch.optim.")
+    )
 
 
 def _sized(number: int) -> torch.Tensor:

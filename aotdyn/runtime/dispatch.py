@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._C import _functorch
+from torch.autograd import forward_ad
 
 from aotdyn.rewrite import switchboard
 from aotdyn.runtime import home, reached
@@ -101,6 +102,7 @@ def foreign_tracer() -> bool:
         torch._C._len_torch_dispatch_stack()
         or torch._C._get_tracing_state() is not None
         or _functorch.peek_interpreter_stack() is not None
+        or forward_ad._current_level >= 0
         or torch.compiler.is_exporting()
         or torch._jit_internal.is_scripting()
         or _fx_tracing()

@@ -135,6 +135,7 @@ class Tracer:
         self.unlaid: set[int] = set()  # fakes whose strides aren't those that the real tensors will have
         self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it
         self.operations = 0
+        self.differentiating = False  # a backward pass is traced, which may be recorded itself
         self.gathers = False  # indices that look like one number stand for many: see flex_attention
         self.isolated: list[int] = []  # regions that change nothing outside: the serial of the first value of each
         self.loops: dict[int, int] = {}

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+from differential import names
+
 SCRIPT = Path(__file__).with_name("whole.py")
 
 
-def test_second_process(project: Any) -> None:
+@pytest.mark.parametrize("module", sorted({module for module, _ in names()}))
+def test_second_process(project: Any, module: str) -> None:
     for way in ("cold", "warm"):
-        done = project.python(str(SCRIPT), way, timeout=600)
+        done = project.python(str(SCRIPT), way, module)
         assert done.returncode == 0, f"{way}\n{done.stdout}\n{done.stderr}"

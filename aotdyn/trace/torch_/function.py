@@ -17,7 +17,7 @@ from torch.nn.modules._functions import BackwardHookFunction
 
 from aotdyn.graph.build import Operand
 
-from ..control import Break
+from ..control import Break, Raised
 from ..handlers import handles
 from ..polyfills.autograd_ import Context
 from ..values import Class, Const, Function, Object, Sequence, Tensor, Value, force
@@ -37,6 +37,10 @@ def apply(t: Any, cls: Value, *args: Value, **kwargs: Value) -> Value:
     if function.obj is BackwardHookFunction:
         raise Break("hooks of a backward pass", "A module puts them on this function's own node of the autograd graph.")
     regions.no_levels(NAME)
+    if t.differentiating:
+        raise Break(f"{NAME} in a backward pass", "Whether it is differentiated in turn is known when it runs.")
+    if t.state.dual_levels:
+        raise Break(f"{NAME} under forward-mode derivatives")
     args = _arguments(t, function, args, kwargs)
     given = [force(arg) for arg in args]
     for each in given:
@@ -100,7 +104,11 @@ def _inlined(t: Any, function: Class, context: Object, args: list[Value]) -> Val
     """Forward alone, without grad; a tensor that is handed through becomes a view."""
     before = t.state.read("grad")
     t.state.write("grad", False)
-    result = _forward(t, function, context, args)
+    try:
+        result = _forward(t, function, context, args)
+    except Raised:
+        t.state.write("grad", before)
+        raise
     if any(each is not None for each in _noted(context, "dirty_tensors")):
         raise Break(f"{NAME} that writes to its inputs")
 
@@ -178,7 +186,8 @@ class _Application:
         off = {key: False for key in t.state.current if isinstance(key, tuple) and key[0] == "enabled"}
         with regions.region(t, NAME, grad=False) as scope:
             t.state.current.update(off)
-            returned = self._differentiate([self._gradient(scope, i, each) for i, each in enumerate(outputs)])
+            with regions.differentiating(t):
+                returned = self._differentiate([self._gradient(scope, i, each) for i, each in enumerate(outputs)])
             t.state.current.update({key: t.state.began[key] for key in off})
             found = self._by_input(returned, inputs)
             return regions.close(NAME, scope, regions.leaves(t, NAME, found))

@@ -24,6 +24,16 @@ from . import calls
 _functorch = torch._C._functorch  # type: ignore[attr-defined]
 
 
+class Held(Value):
+    """A level of forward-mode derivatives that is open: a break inside comes before it."""
+
+    __slots__ = ()
+
+    def __init__(self, born: int) -> None:
+        super().__init__()
+        self.born = born
+
+
 def _constants(*values: Value) -> list[Any]:
     from .. import model
 
@@ -76,15 +86,17 @@ for _function in (
 def _enter_dual_level(t: Any) -> Value:
     level = _step(t, native.enter_dual_level)
     t.state.dual_levels.append(level.value)  # type: ignore[attr-defined]
+    t.state.opened.append(Held(t.break_position()))
     return level
 
 
 @handles(predispatch._exit_dual_level)
 def _exit_dual_level(t: Any, *, level: Value) -> Value:
     (number,) = _constants(level)
-    if t.state.dual_levels[-1:] != [number]:
+    if t.state.dual_levels[-1:] != [number] or not isinstance(t.state.opened[-1], Held):
         raise Break("a level of forward-mode derivatives that was opened outside")
     t.state.dual_levels.pop()
+    t.state.opened.pop()
     return _step(t, native.exit_dual_level, number)
 
 

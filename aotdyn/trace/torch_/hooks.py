@@ -47,7 +47,8 @@ def _register_hook(t: Any, v: Value, hook: Value) -> Value:
     with regions.region(t, NAME, grad=False) as scope:
         operand = t.builder.fresh_like("gradient", tensor.fake)
         t.unlaid.add(id(operand.fake))
-        result = force(model.call(t, hook, [Tensor(operand.node, operand.fake)], {}))
+        with regions.differentiating(t):
+            result = force(model.call(t, hook, [Tensor(operand.node, operand.fake)], {}))
         if not isinstance(result, Tensor) and not (isinstance(result, Const) and result.value is None):
             raise Break(f"{NAME} that gives a {result.cls.__qualname__}")
         (output,) = regions.leaves(t, NAME, [result])

@@ -44,6 +44,16 @@ def region(t: Any, name: str, effects_: bool = False, **modes: Any) -> Iterator[
             state.current[key] = before[key] if key in before else state.began[key]
 
 
+@contextlib.contextmanager
+def differentiating(t: Any) -> Iterator[None]:
+    """What is traced is a backward pass: whether autograd records it is known when it runs."""
+    before, t.differentiating = t.differentiating, True
+    try:
+        yield
+    finally:
+        t.differentiating = before
+
+
 def leaves(t: Any, name: str, values: list[Value]) -> tuple[Any, ...]:
     """Nodes of the present graph for tensors and symbols; constants as they are."""
     convert = calls.Operands(t)

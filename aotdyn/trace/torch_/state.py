@@ -45,7 +45,7 @@ class State:
         self.current: dict[Any, Any] = {}
         self.nesting = 0
         self.dual_levels: list[int] = []  # levels of forward-mode derivatives that are open
-        self.opened: list[Any] = []  # inference modes that are entered and not left
+        self.opened: list[Any] = []  # what is entered and not left: inference modes, levels of derivatives
         self._noted = False
 
     def read(self, key: Any) -> Any:
@@ -77,7 +77,7 @@ class State:
     def changes(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
         """Calls that take the process from the modes that the trace began with to the present ones."""
         for guard in self.opened:
-            raise Unbuildable(guard, "inference mode is on")
+            raise Unbuildable(guard, "inference mode or a level of derivatives is open")
         calls = [
             (MODES[key].setter, (*MODES[key].key, value))
             for key, value in self.current.items()
@@ -189,6 +189,8 @@ def _is_inference_mode_enabled(t: Any) -> Value:
 
 @handles(torch.is_grad_enabled)
 def _is_grad_enabled(t: Any) -> Value:
+    if t.differentiating:
+        raise Break("the grad mode of a backward pass")
     return Const(t.state.read("grad"))
 
 

@@ -1,10 +1,10 @@
 """Autograd: what records, what doesn't, functions with a backward of their own, and backward passes inside."""
 
 import contextlib
-import warnings
 
 import torch
 from differential import program
+from torch.autograd import forward_ad
 from torch.utils import checkpoint as checkpoints
 
 
@@ -379,6 +379,120 @@ def own_function_differentiated_twice(w):
     return g
 
 
+class Through(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x, x * y, x
+
+    @staticmethod
+    def backward(ctx, a, b, c):
+        return a + 2 * b + 3 * c, b
+
+
+@program(leaf, whole=True, backward=True)
+def own_function_with_an_argument_twice(w):
+    a, b, c = Through.apply(w * 1, w * 2)
+    d, e, f = Through.apply(w, w)
+    return a, b * c, d is w, d * e + f
+
+
+class Outer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return Square.apply(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * Square.apply(x)
+
+
+@program(leaf, backward=True)
+def own_function_in_a_backward(w):
+    y = Outer.apply(w + 1)
+    (g,) = torch.autograd.grad(y.sum(), w, create_graph=True)
+    return y, g
+
+
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g):
+        return g * 3 * ctx.saved_tensors[0]
+
+
+@program(leaf, backward=True)
+def own_function_differentiable_once(w):
+    y = Once.apply(w * 2)
+    (g,) = torch.autograd.grad(y.sum(), w, create_graph=True)
+    try:
+        torch.autograd.grad(g.sum(), w)
+    except RuntimeError as error:
+        return y, str(error)[:40]
+
+
+class Raising(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        torch._assert(x.dim() == 2, "two")
+        raise ValueError("no")
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+@program(lambda: (leaf()[0].detach(), leaf()[0]))
+def own_function_that_raises(x, w):
+    try:
+        Raising.apply(x)
+    except ValueError as error:
+        return str(error), torch.is_grad_enabled(), w * 2
+    return None
+
+
+class Counting(torch.autograd.Function):
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        Counting.calls += 1
+        ctx.n = Counting.calls
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.n
+
+
+@program(leaf, backward=True, durable=False)
+def own_function_that_counts(w):
+    return Counting.apply(w), Counting.apply(w * 3), Counting.calls
+
+
+@program(leaf, graphs=False)
+def forward_mode_around_a_break(w):
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(w.detach(), torch.ones_like(w))
+        y = x.sin()
+        print("inside")
+        z = forward_ad.unpack_dual(y * 2)
+    return z.primal, z.tangent
+
+
+@program(leaf, whole=True)
+def forward_mode(w):
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(w.detach(), torch.ones_like(w))
+        return forward_ad.unpack_dual(x.sin() * 2).tangent
+
+
 # -- Hooks -------------------------------------------------------------------------------------------------------------
 
 
@@ -495,11 +609,9 @@ def saved_hooks_disabled(w):
 
 @program(leaf, backward=True)
 def anomalies(w):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with torch.autograd.detect_anomaly():
-            y = w.exp() * 2
-    return y
+    with torch.autograd.detect_anomaly():
+        y = w.exp() * 2
+    return y + 1
 
 
 @program(leaf, backward=True)
