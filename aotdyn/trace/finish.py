@@ -199,7 +199,9 @@ def replay(t: Any, e: Emitter, own: frozenset[Value] = frozenset()) -> None:
 
 def _replay_mapping(e: Emitter, register: int, value: Mapping) -> None:
     """Set what changed where the old keys stand first and in order; else write the dict anew."""
-    entries = value.entries or {}
+    if value.entries is None:
+        return  # an update with nothing: no entry was looked at
+    entries = value.entries
     old = list(dict.keys(value.obj))
     if list(entries)[: len(old)] == old and type(value.obj) in (dict,):
         for key, (key_value, content) in entries.items():

@@ -33,6 +33,13 @@ def item_read_for_nothing(x, d):
     return y
 
 
+@program(lambda: (x(), {"a": 1}))
+def dict_updated_with_nothing(x, d):
+    d |= {}
+    d.update()
+    return x + 1, d
+
+
 # -- Generators --------------------------------------------------------------------------------------------------------
 
 
