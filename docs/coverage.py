@@ -145,21 +145,30 @@ def _kernels() -> Iterator[str]:
     yield ""
 
 
-def _raised(tree: ast.AST, calls: dict[str, int]) -> Iterator[str]:
+def _raised(tree: ast.Module, calls: dict[str, int]) -> Iterator[str]:
+    names = {
+        target.id: str(each.value.value)
+        for each in tree.body
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls and node.args:
-            text = _text(node.args[0])
+            text = _text(node.args[0], names)
             if text.strip("… "):
                 yield text
 
 
-def _text(node: ast.expr) -> str:
-    """A literal's text, with … for what is filled in."""
+def _text(node: ast.expr, names: dict[str, str]) -> str:
+    """A literal's text, with … for what is filled in; `names` are the module's constants."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
-        return "".join(_text(part) for part in node.values)
-    return "…"
+        return "".join(_text(part, names) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return _text(node.value, names)
+    return names.get(node.id, "…") if isinstance(node, ast.Name) else "…"
 
 
 if __name__ == "__main__":
