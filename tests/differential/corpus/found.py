@@ -147,6 +147,18 @@ def wrapper_that_shares_its_annotations(x):
     return y, f
 
 
+@program()
+def raised_in_a_handler_of_a_group(x):
+    y = x + 1
+    try:
+        LOG.append(y)
+        raise ExceptionGroup("g", [ValueError(1), KeyError("k")])
+    except* ValueError:
+        LOG.append(y * 2)
+    except* KeyError:
+        raise IndexError("i")  # noqa: B904
+
+
 @contextlib.contextmanager
 def managed(value):
     LOG.append("begin")
