@@ -45,7 +45,7 @@ class Switchboard:
         self.orders = orders
         self.named: dict[int, str] = {}
         self.ask = idle
-        "a list of its own as soon as one of the dispatchers is another than that which all start with"
+        "a list of its own as soon as one of the dispatchers is another than that which most start with"
 
     def __call__(self) -> None:
         """TorchDynamo, which goes through stubs, takes what lies in builtins and isn't callable for a literal."""
@@ -60,7 +60,7 @@ class Switchboard:
 
 
 idle: list[Dispatcher] = []
-"What all start with, as long a list as any of them needs."
+"What the first switchboard starts with, and all that start with the same, as long as any of them needs."
 
 _lock = threading.Lock()
 
@@ -79,9 +79,12 @@ def put_in(board: str, module: str, count: int, orders: Mapping[int, str], first
     """Make a switchboard known to stubs, unless it is already; whether it is new."""
     if board in boards:
         return False
-    if len(idle) < count:
+    found = Switchboard(module, count, orders)
+    if idle and idle[0] is not first:
+        found.ask = [first] * count
+    elif len(idle) < count:
         idle.extend([first] * (count - len(idle)))
-    boards[board] = found = Switchboard(module, count, orders)
+    boards[board] = found
     setattr(builtins, board, found)
     return True
 
