@@ -65,13 +65,14 @@ def fix(exc: BaseException) -> None:
 @contextmanager
 def installed(**dispatchers: Any):
     """The builtins of a runtime, and any dispatchers, for a while."""
-    before = set(vars(builtins))
-    vars(builtins).update(
-        {names.ENTER: enter, names.FIX: fix, names.PENDING: Pending, names.TYPE: type}, **dispatchers
-    )
-    yield
-    for name in set(vars(builtins)) - before:
-        delattr(builtins, name)
+    before = dict(vars(builtins))
+    vars(builtins).update({names.ENTER: enter, names.FIX: fix, names.PENDING: Pending, names.TYPE: type}, **dispatchers)
+    try:
+        yield
+    finally:
+        for name in set(vars(builtins)) - set(before):
+            delattr(builtins, name)
+        vars(builtins).update(before)
 
 
 class Stepper:
