@@ -29,10 +29,17 @@ TYPES: tuple[type, ...] = (*INDEXED, *BACKWARDS, *OF_DICTS, enumerate, zip)
 
 
 def known(iterator: Any) -> bool:
-    """Whether it can be told what an iterator will give."""
+    """Whether it can be told what an iterator will give: not where two of its parts are one iterator."""
+    found: list[Any] = []
+    return _known(iterator, found) and len({id(each) for each in found}) == len(found)
+
+
+def _known(iterator: Any, found: list[Any]) -> bool:
+    """Whether all that an iterator takes items from is known by itself; adds it to `found`."""
+    found.append(iterator)
     inner = parts(iterator)
     if inner is not None:
-        return bool(inner) and all(known(each) for each in inner)
+        return bool(inner) and all(_known(each, found) for each in inner)
     return type(iterator) in OF_DICTS or container(iterator) is not None
 
 
@@ -91,6 +98,12 @@ class _Rest(Sequence):
 def has(iterator: Any, k: int) -> bool:
     """Whether more than `k` items are left."""
     return k < len(rest(iterator))
+
+
+def longer(iterator: Any, k: int) -> bool:
+    """The same of one that takes its items from others."""
+    inner = parts(iterator)
+    return has(iterator, k) if inner is None else all(longer(each, k) for each in inner)
 
 
 def item(iterator: Any, k: int) -> Any:

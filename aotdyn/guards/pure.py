@@ -142,6 +142,7 @@ PURE: dict[str, Accessor] = {
     "os.getcwd": Accessor(os.getcwd, "working directory"),
     "memoised": Accessor(memoised, "what a function under functools.lru_cache gives for arguments"),
     "weakref.call": Accessor(lambda reference: reference(), "what a weak reference refers to, None where it is gone"),
+    "iterator.known": Accessor(ahead.known, "whether it can be told what a builtin iterator will give"),
     "iterator.has": Accessor(ahead.has, "whether a builtin iterator has more than a number of items left"),
     "iterator.ahead": Accessor(ahead.item, "the item that a builtin iterator gives after a number of others"),
     "iterator.count": Accessor(ahead.count, "the number that enumerate gives after a number of others"),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aotdyn.errors import GraphBreakError
+from aotdyn.guards import ahead
 from aotdyn.guards.globalstate import FACTS
 from aotdyn.guards.sources import Arg, Source
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, Variant
@@ -29,6 +30,8 @@ from .tracer import MAX_DEPTH, Stop, Tracer
 from .values import NULL, SavedException, Value
 
 MAX_ATTEMPTS = 24
+SOON = 1000
+"Turns of a loop that are worth going on for, though none captures anything."
 
 _filled = (builtins, numpy_, torch_)  # imported so that the tables of handlers are full
 
@@ -126,7 +129,7 @@ def _attempts(
                 if fullgraph:
                     raise GraphBreakError.at(where) from None
                 result = broken(t, chain_of(t.frame), where, callee)
-                if _idles(t, result[0]):
+                if _idles(t, result[0], args):
                     return _traced(t, left_alone(t, "a loop from whose body nothing is captured"))
                 result[0].eager_operations = int(is_tensor_operation(t.frame))
                 return _traced(t, result)
@@ -162,9 +165,16 @@ def _starts_behind(frame: Frame, opname: str) -> bool:
     return frame.index > 0 and frame.decoded.instructions[frame.index - 1].opname == opname
 
 
-def _idles(t: Tracer, variant: Variant) -> bool:
-    """Whether what follows a break captures nothing and ends in a break that leads back to where it began."""
+def _idles(t: Tracer, variant: Variant, args: tuple[Any, ...]) -> bool:
+    """Whether what follows a break captures nothing and ends in a break that leads back to where it began.
+
+    A loop that is known to end soon doesn't: what stands behind it may be worth its turns.
+    """
     if t.operations or not t.spec.offset or len(variant.resumes) != 1:
+        return False
+    stack = args[len(t.spec.params) : len(args) - len(t.spec.cells)]
+    iterator = next((each for each in reversed(stack) if type(each) in ahead.TYPES), None)
+    if iterator is not None and ahead.known(iterator) and not ahead.longer(iterator, SOON):
         return False
     return any(exit.offset == t.spec.offset for exit in variant.resumes[0].exits)
 

@@ -63,6 +63,21 @@ def test_an_iterator_from_outside():
         assert found[0].tolist() == [2001, 2001]
 
 
+def logs_and_computes(x, names):
+    for name in names:
+        print(name)
+    return x * 2 + 1
+
+
+def test_a_short_loop_doesnt_keep_what_follows_from_its_graph(capsys):
+    compiled = aotdyn.compile(logs_and_computes, backend="eager")
+    for names in (("a", "b", "c"), ("d",), ()):
+        before = events.snapshot()["graph_calls"]
+        assert torch.equal(compiled(X, names), X * 2 + 1)
+        assert events.snapshot()["graph_calls"] > before
+    assert capsys.readouterr().out == "a\nb\nc\nd\n"
+
+
 def test_the_time_of_a_long_loop():
     compiled = aotdyn.compile(sums, backend="eager")
     compiled(X, 300_000)

@@ -88,4 +88,7 @@ def _check_unchanged(t: Any, obj: Any) -> None:
 def load_iterator(t: Any, obj: Any, source: Source) -> Value:
     """A builtin iterator from outside."""
     t.guard("TYPE", source, type(obj))
-    return OutsideIterator(obj, source) if ahead.known(obj) else Opaque(obj, source)
+    known = ahead.known(obj)
+    if ahead.parts(obj) is not None:
+        t.guard("CONST", Pure("iterator.known", source), known)
+    return OutsideIterator(obj, source) if known else Opaque(obj, source)
