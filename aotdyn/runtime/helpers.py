@@ -104,6 +104,15 @@ def numpy_array(tensor: Any) -> Any:
     return tensor.numpy()
 
 
+def numpy_owner(tensor: Any) -> Any:
+    """The same array as one that owns its memory, if nothing else refers to that."""
+    import torch
+
+    # One reference is the tensor's, one that of the storage object asked here.
+    alone = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) <= 2  # type: ignore[attr-defined]
+    return tensor.numpy().copy(order="K") if alone else tensor.numpy()
+
+
 def numpy_readonly(tensor: Any) -> Any:
     """The same array as one that can't be written to."""
     array = tensor.numpy()
@@ -342,6 +351,7 @@ _FUNCTIONS = (
     replace_set,
     replace_deque,
     numpy_array,
+    numpy_owner,
     numpy_readonly,
     numpy_scalar,
     new_object,

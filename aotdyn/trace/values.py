@@ -181,8 +181,11 @@ class Array(Value):
 
     def rebuild(self, e: Any) -> int:
         """The array of an epilogue."""
-        name = "numpy_array" if hasattr(self.like, "flags") and self.like.flags.writeable else "numpy_readonly"
-        return e.helper(name if self.cls.__name__ == "ndarray" else "numpy_scalar", e.value(self.tensor))
+        if self.cls.__name__ != "ndarray":
+            return e.helper("numpy_scalar", e.value(self.tensor))
+        flags = self.like.flags
+        name = "numpy_readonly" if not flags.writeable else "numpy_owner" if flags.owndata else "numpy_array"
+        return e.helper(name, e.value(self.tensor))
 
 
 class Scalar(Value):

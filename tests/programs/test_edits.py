@@ -94,5 +94,5 @@ def test_logs(project: Any) -> None:
     done = project.run("--backend", "eager", "app.py", env={"AOTDYN_LOG": "guards,recompiles"})
     assert done.returncode == 0, done.stderr
     assert "aotdyn.guards: second\n" in done.stderr
-    assert "__main__.scale: FUNCTION ['helpers', 'scale'," in done.stderr
+    assert "scale: FUNCTION ['helpers', 'scale'," in done.stderr
     assert "aotdyn.recompiles: second is traced again: `x.dtype` was float32, is float64" in done.stderr

@@ -238,7 +238,12 @@ def embedded(t: Any, name: str, array: Any) -> Value:
     if type(array) is not numpy.ndarray or array.size > MOST:
         raise Break(f"numpy's {name} gives more than numbers of a graph")
     dtype = torch_dtype(array.dtype)
-    made = recorded(t, lambda recording: torch.tensor(array.tolist(), dtype=dtype).reshape(array.shape))
+
+    def filled(recording: Any) -> torch.Tensor:
+        tensor = torch.tensor(array.tolist(), dtype=dtype)
+        return tensor if array.size else tensor.reshape(array.shape)  # nested lists don't tell the shape of nothing
+
+    made = recorded(t, filled)
     return matched(t, name, made, array, [])
 
 
