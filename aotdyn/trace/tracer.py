@@ -130,6 +130,7 @@ class Tracer:
         self.impure = False  # the graph changes something
         self.drawn = False  # it draws random numbers
         self.orders: Any = {}  # orders of sets that another process has
+        self.batched: dict[int, Tensor] = {}  # tensors that torch.vmap made batches of, by id of their fake
         self.floats: dict[Any, Any] = {}  # operands of the graph that stand for numbers that flow
         self.lifted: dict[int, Tensor] = {}  # fresh tensors made to require a gradient, by id of their fake
         self.unlaid: set[int] = set()  # fakes whose strides aren't those that the real tensors will have

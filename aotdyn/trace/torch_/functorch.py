@@ -109,12 +109,24 @@ def _operator(*functions: Any) -> None:
             return calls.record(t, _target, args, kwargs)
 
 
-_operator(
-    predispatch._add_batch_dim,
-    predispatch._remove_batch_dim,
-    predispatch._make_dual,
-    predispatch._unpack_dual,
-)
+_operator(predispatch._make_dual, predispatch._unpack_dual)
+
+
+@handles(predispatch._add_batch_dim)
+def _add_batch_dim(t: Any, tensor: Value, *args: Value) -> Value:
+    whole = force(tensor)
+    if isinstance(whole, Tensor):
+        t.batched[id(whole.fake)] = whole
+    return calls.record(t, predispatch._add_batch_dim, [tensor, *args], {})
+
+
+@handles(predispatch._remove_batch_dim)
+def _remove_batch_dim(t: Any, *args: Value) -> Value:
+    """What a batch was made of is that very tensor again, if it was changed in place."""
+    operands = calls.Operands(t)
+    node, result = calls.run(t, predispatch._remove_batch_dim, [operands.convert(arg) for arg in args], {}, operands)
+    node.meta["called"] = True
+    return calls.wrap(t, node, result, {**t.batched, **operands.tensors})
 
 
 @handles(_functorch._wrap_for_grad)

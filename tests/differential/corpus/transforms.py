@@ -147,6 +147,15 @@ def vjp_with_outer_grad(w):
 
 
 @program(two, whole=True)
+def vmap_in_place_gives_the_tensor(w, b):
+    x, z = w.detach().clone(), b.detach().clone()
+    y = func.vmap(torch.Tensor.acos_)(x)
+    v = func.vmap(torch.sin)(z)
+    moved = func.vmap(torch.Tensor.neg_, out_dims=1)(x)
+    return y is x, v is z, moved is x, y, v, moved
+
+
+@program(two, whole=True)
 def vmap_with_chunks(w, b):
     return func.vmap(lambda row: row * b, chunk_size=1)(w)
 
