@@ -55,6 +55,19 @@ def _check_const(obj: Any, expected: Any, env: Env) -> bool:
     return constants.same(obj, constants.decode(expected))
 
 
+def type_data(cls: type) -> list[str]:
+    """What a TYPE guard expects: module and qualified name; and "made" for a class that isn't found there.
+
+    There may be several of that name: `torch.nn.utils.parametrize` makes one for each module.
+    """
+    path = class_path(cls)
+    try:
+        found = naming.find(path[0], path[1], load=False)
+    except LookupError:
+        found = None
+    return path if found is cls else [*path, "made"]
+
+
 def function_data(function: types.FunctionType, own: dict[str, Any]) -> list[Any]:
     """What a FUNCTION guard expects: module, qualified name, digest of the original code, and whose globals it reads.
 
@@ -170,8 +183,8 @@ KINDS: dict[str, Kind] = {
     for kind in (
         Kind(
             "TYPE",
-            "The exact class, expected as [module, qualname].",
-            lambda obj, expected, env: class_path(type(obj)) == list(expected),
+            "The exact class, expected as type_data says.",
+            lambda obj, expected, env: class_path(type(obj)) == list(expected[:2]),
             fast.type_,
             lambda text, expected, obj, env: f"`{text}` was a {_path(expected)}, is a {_path(class_path(type(obj)))}",
         ),

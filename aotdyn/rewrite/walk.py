@@ -249,13 +249,13 @@ class Walk:
 
 
 def _peers(guards: list[GuardData]) -> dict[int, tuple[int, ...]]:
-    """For each row with a TYPE guard on a class found by a public path, all rows of that class.
+    """For each row with a TYPE guard on a class found by its path, all rows of that class.
 
     They are compared with one cell, and binding sees to it that they have one class.
     """
     rows: dict[str, dict[int, None]] = {}
     for guard in guards:
-        if guard.kind == "TYPE" and "<" not in guard.expected[1]:
+        if guard.kind == "TYPE" and guard.expected[2:] != ["made"]:
             rows.setdefault(repr(list(guard.expected)), {})[guard.source] = None
     return {row: tuple(group) for group in rows.values() for row in group}
 

@@ -291,7 +291,7 @@ def _check_dropped(t: Any) -> None:
 def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expected: Any) -> GuardData:
     row = -1 if source is None else table.add(source)
     if kind == "TYPE":
-        data: Any = tensors.class_path(expected)
+        data: Any = kinds.type_data(expected)
     elif kind in ("CONST", "LACKS", "HAS"):
         data = constants.encode(expected)
     elif kind == "KEYS":
