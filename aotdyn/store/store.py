@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aotdyn.store")
 
+_told: set[object] = set()
+"Roots that can't be used, which is said once in a process."
+
 
 class Store:
     """Variants, graphs, rewritten modules and kernels of one environment under one root.
@@ -48,7 +51,6 @@ class Store:
         self._options = options_key
         self._writes = self.root is not None and not readonly
         self._prepared = False
-        self._warned = False
         self._layout = Layout(self.root or Path(), self.environment)
         if self.root is not None and not trust:
             check_root(self.root)
@@ -235,15 +237,15 @@ class Store:
         log.warning("ignored%s a damaged cache entry, %s: %s", " and removed" if gone else "", path, error)
 
     def _unreadable(self, path: str, error: OSError) -> None:
-        if not self._warned:
-            self._warned = True
+        if self.root not in _told:
+            _told.add(self.root)
             log.warning("the cache at %s can't be read (%s: %s); entries that can't count as missing",
                         self.root, os.path.relpath(path, self.root), error.strerror)  # fmt: skip
 
     def _unwritable(self, path: str, error: Exception) -> None:
         self._writes = False
-        if not self._warned:
-            self._warned = True
+        if self.root not in _told:
+            _told.add(self.root)
             reason = getattr(error, "strerror", None) or str(error)
             log.warning("the cache at %s can't be written (%s: %s); this process goes on without storing anything",
                         self.root, os.path.relpath(path, self.root), reason)  # fmt: skip

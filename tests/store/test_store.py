@@ -171,3 +171,9 @@ def test_only_the_owner_can_read(store, root, make):
         os.umask(old)
     for path in (root, *root.rglob("*")):
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
+
+
+def test_a_file_system_that_takes_no_directories(caplog, make):
+    for _ in range(2):
+        assert not Store(Path("/proc/aotdyn/cache"), trust=True).save(make.breaking(1))
+    assert len([record for record in caplog.records if "can't be written" in record.getMessage()]) == 1
