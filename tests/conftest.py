@@ -55,3 +55,11 @@ def project(tmp_path: Path) -> Project:
     folder = tmp_path / "project"
     folder.mkdir()
     return Project(folder)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing stored by an earlier run is used, and a failure of ours fails."""
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("AOTDYN_STRICT", "1")

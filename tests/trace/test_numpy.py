@@ -119,14 +119,6 @@ WHOLE = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _cold(tmp_path, monkeypatch):
-    """A cache of its own for each test; what the tracer can't do is an error."""
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("AOTDYN_STRICT", "1")
-
-
 def same(a, b):
     """Equality: structure, class, dtype, strides, whether it can be written to, values."""
     assert type(a) is type(b)

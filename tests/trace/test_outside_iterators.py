@@ -15,14 +15,6 @@ from aotdyn.guards import ahead
 X = torch.arange(6.0).reshape(2, 3)
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing stored by an earlier run is used, and a failure of ours fails."""
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("AOTDYN_STRICT", "1")
-
-
 def started(iterator: Iterator[Any], taken: int = 1) -> Iterator[Any]:
     """The iterator, after some items were taken."""
     for _ in range(taken):

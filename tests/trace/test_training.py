@@ -12,13 +12,6 @@ import aotdyn
 from aotdyn.report import events
 
 
-@pytest.fixture(autouse=True)
-def _cold(tmp_path, monkeypatch):
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("AOTDYN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("AOTDYN_STRICT", "1")
-
-
 def model_with_gradients():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
