@@ -49,8 +49,6 @@ FORMAT = 3
 
 OUTER, EAGER, SHAPES, ORDINARY = "outer.graph", "eager", "shapes", "ordinary"
 
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-
 
 def compile(
     program: Program,
@@ -138,7 +136,7 @@ def _unsuitable(program: Program, inputs: Sequence[torch.Tensor]) -> str:
     if not program.steps:
         return "it has no operation"
     for tensor in inputs:
-        if type(tensor) not in PLAIN:
+        if type(tensor) not in training.PLAIN:
             return f"an input is a {type(tensor).__qualname__}"
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
             return f"an input is {tensor.layout} on {tensor.device}"

@@ -9,7 +9,6 @@ the data (it compares by identity what was found by name), never weaker.
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 from aotdyn.guards import constants, fast, globalstate, naming, shapes, tensors
 from aotdyn.guards.pure import enabled
 from aotdyn.guards.reads import lacks_attribute
-from aotdyn.guards.sources import Env
+from aotdyn.guards.sources import Env, Globals
 from aotdyn.guards.tensors import class_path
 
 
@@ -83,11 +82,7 @@ def _check_function(obj: Any, expected: Any, env: Env) -> bool:
     if not isinstance(obj, types.FunctionType) or code_digest(obj) != expected[2]:
         return False
     where = expected[3]
-    return where is None or obj.__globals__ is (env.globals if where == "" else _namespace(where))
-
-
-def _namespace(module: str) -> dict[str, Any] | None:
-    return getattr(sys.modules.get(module), "__dict__", None)
+    return where is None or obj.__globals__ is env.read(Globals(where))
 
 
 def object_data(obj: Any, path: tuple[str, str]) -> list[str]:

@@ -31,9 +31,11 @@ MOST = 1024
 """Numbers of a tensor that may flow, each by itself."""
 DIVIDING = ("/", "//", "%")
 """Operators that take every number but 0 on their right."""
-COMPARED = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+FUNCTIONS = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul,
+    "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
 }  # fmt: skip
+"""What these operators compute."""
 
 
 class Flow(Const):
@@ -132,7 +134,7 @@ def arithmetic(t: Any, symbol: str, a: Value, b: Value) -> Flow | None:
         if symbol in DIVIDING and isinstance(b, Flow):
             truth(t, b)
         try:
-            return Flow(_compute(symbol, left, right), None, symbol, (a, b))
+            return Flow(FUNCTIONS[symbol](left, right), None, symbol, (a, b))
         except ArithmeticError:
             return None
     return None
@@ -145,13 +147,10 @@ def negated(a: Value) -> Flow | None:
     return None
 
 
-def compared(t: Any, symbol: str, a: Const, b: Const) -> Const | None:
-    """`a symbol b` of a Flow from outside and a known number: what holds is guarded, and not the number; else None."""
+def compared(t: Any, function: Any, a: Const, b: Const) -> Const | None:
+    """A rich comparison of a Flow from outside and a known number: what holds is guarded, not the number; else None."""
     flow, known = (a, b) if isinstance(a, Flow) else (b, a)
     if not isinstance(flow, Flow) or flow.source is None or isinstance(known, Flow) or known.cls not in (int, float):
-        return None
-    function = COMPARED.get(symbol)
-    if function is None:
         return None
     result = function(_real(a), _real(b))
     sides: list[Any] = [each.source if isinstance(each, Flow) else Known(each.value) for each in (a, b)]
@@ -169,19 +168,3 @@ def truth(t: Any, flow: Flow) -> bool:
 
 def _real(v: Const) -> Any:
     return v.real if isinstance(v, Flow) else v.value
-
-
-def _compute(symbol: str, left: Any, right: Any) -> Any:
-    match symbol:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/":
-            return left / right
-        case "//":
-            return left // right
-        case _:
-            return left % right

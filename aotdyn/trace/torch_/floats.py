@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,14 +19,9 @@ from aotdyn.graph import build
 from aotdyn.graph.build import Operand
 
 from ..control import Break, LookedAt
-from ..flows import Flow
+from ..flows import FUNCTIONS, Flow
 
 CARRIER = "torch.scalar_tensor"
-
-_FUNCTIONS = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul,
-    "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
-}  # fmt: skip
 
 
 def operand(t: Any, flow: Flow) -> Operand:
@@ -40,7 +34,7 @@ def operand(t: Any, flow: Flow) -> Operand:
 
 def _from_outside(t: Any, flow: Flow) -> Operand:
     if type(flow.real) is not float or not math.isfinite(flow.real):
-        raise LookedAt(frozenset(flow.roots()))
+        refuse([flow])
     known = next((made for each, made in t.floats.items() if each.source is flow.source), None)
     if known is not None:
         return known
@@ -49,10 +43,10 @@ def _from_outside(t: Any, flow: Flow) -> Operand:
 
 
 def _computed(t: Any, flow: Flow) -> Operand:
-    if flow.symbol not in _FUNCTIONS:
+    if flow.symbol not in FUNCTIONS:
         refuse([flow])  # a number of data
     operands = [operand(t, each) if isinstance(each, Flow) else each.value for each in flow.operands]
-    return Operand(*t.builder.call_function(_FUNCTIONS[flow.symbol], operands, {}, t.stack_lines()))
+    return Operand(*t.builder.call_function(FUNCTIONS[flow.symbol], operands, {}, t.stack_lines()))
 
 
 def refuse(flows: list[Flow]) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from aotdyn.graph import build
+
 from ..control import Break
 from ..handlers import HANDLERS
 from ..values import Const, Tensor, Value, force
@@ -90,13 +92,7 @@ def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def _differentiated(node: Any) -> bool:
     """Whether what a node computes has a gradient."""
-    return any(tensor.requires_grad for tensor in _tensors(node.meta.get("val")))
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    from aotdyn.graph.build import tensors
-
-    return tensors(value)
+    return any(tensor.requires_grad for tensor in build.tensors(node.meta.get("val")))
 
 
 SETTERS: dict[str, Callable[[Any, Tensor, Value], None]] = {
