@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-FORMAT = 3
+FORMAT = 4
 "Number of the record format, and of what tracing, lowering and binding mean by it: raise it when any of them changes."
 
 VERSION = "v1"
