@@ -34,6 +34,8 @@ class Options(msgspec.Struct, frozen=True):
     "whether the store is used at all"
     cache_trust: bool = False
     "use a cache that other users can write to; not from pyproject.toml"
+    claim_seconds: float = 60.0
+    "how long a process waits for another that compiles the same graph, before it does so itself"
     backend: str = ""
     "name of the backend; empty: inductor where a C++ compiler is found, else eager"
     packages: tuple[str, ...] = ()

@@ -176,12 +176,21 @@ class _Job:
             digest: str | None = kernel_key(self.program, inputs, self.options)
         except data.NotDurable:
             digest = None
-        run = self.load(digest, inputs) or self.make(digest, inputs)
+        run = self.load(digest, inputs) or self.claimed(digest, inputs)
         if not self.written:
             return run
         return aliasing.PerAliasing(
             self.program.inputs, self.written, inputs, run, lambda inputs: self.again(self.program, inputs)
         )
+
+    def claimed(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
+        """The callable made now, or by another process that was at it already."""
+        if self.store is None or digest is None:
+            return self.make(digest, inputs)
+        with self.store.claim(digest) as claim:
+            if claim.waited:
+                events.count("claims_waited")
+            return (self.load(digest, inputs) if claim.done else None) or self.make(digest, inputs)
 
     def again(self, program: Program, inputs: list[torch.Tensor]) -> Compiled:
         """The same graph for other inputs, in a later call."""

@@ -5,6 +5,7 @@
                             graphs/ab/<graph key>.graph
                             modules/ab/<module key>.mod                    by source, and once more by its place
                             kernels/ab/<kernel key>/   MANIFEST and the kernel's files
+                            claims/<kernel key>        who compiles it just now
 
 Every file is immutable: it appears whole, by one rename, and is never written
 again. An entry's variants are the files of its directory, so two writers never
@@ -57,6 +58,10 @@ class Layout:
     def kernel(self, key: str) -> str:
         """Directory of a kernel."""
         return f"{self.base}/kernels/{key[:2]}/{key}"
+
+    def claim(self, key: str) -> str:
+        """File that says who makes a kernel just now."""
+        return f"{self.base}/claims/{key}"
 
     def description(self) -> str:
         """File that says what the environment's key stands for."""

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ from aotdyn.store.layout import RECORD, Layout, valid_key
 
 if TYPE_CHECKING:
     from aotdyn.config import Options
+    from aotdyn.store.claims import Claim
+
+CLAIM_SECONDS = 60.0
+"How long a process waits for another that compiles the same, where no options say."
 
 log = logging.getLogger("aotdyn.store")
 
@@ -180,6 +185,23 @@ class Store:
             self._unwritable(directory, error)
             return None
         return Path(directory)
+
+    def claim(self, key: str, wait: float | None = None) -> AbstractContextManager[Claim]:
+        """Claim the making of the kernel `key` for the length of a `with` block, which always runs.
+
+        Where another process has the claim, it is waited for until the kernel
+        is there (`done`), the other is gone, or `wait` seconds are over
+        (None: the option `claim_seconds`); whoever doesn't hold the claim
+        then makes the kernel all the same. See `store.claims`.
+        """
+        from aotdyn.store import claims
+
+        if wait is None:
+            wait = getattr(self._options, "claim_seconds", CLAIM_SECONDS)
+        if not valid_key(key) or not self._prepare():
+            return nullcontext(claims.Claim(""))
+        directory = self._layout.kernel(key)
+        return claims.claim(self._layout.claim(key), lambda: os.path.isdir(directory), wait)
 
     # What they share
 

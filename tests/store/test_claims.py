@@ -1,0 +1,158 @@
+"""Claims: one process makes a kernel, those that start with it wait for that, and nobody waits for the dead."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from aotdyn.store import claims
+from aotdyn.store.store import Store
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def path(store, make):
+    """Where the claim on `k` lies."""
+    store.save(make.variant())
+    return store._layout.claim("k")
+
+
+def _make(root, made) -> None:
+    store = Store(root)
+    with store.claim("k", 20) as claim:
+        if not claim.done:
+            made.put(os.getpid())
+            time.sleep(0.2)
+            store.save_kernel("k", {"a.so": b"x"})
+
+
+def test_those_that_start_together_make_it_once(root):
+    made = FORK.SimpleQueue()
+    workers = [FORK.Process(target=_make, args=(root, made)) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 8
+    made.get()
+    assert made.empty()
+    assert not list(root.rglob("claims/*"))
+
+
+def test_threads_of_one_process_wait_for_each_other(store):
+    made = []
+
+    def work() -> None:
+        with store.claim("k", 20) as claim:
+            if not claim.done:
+                made.append(1)
+                time.sleep(0.1)
+                store.save_kernel("k", {"a.so": b"x"})
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [1]
+
+
+def _hold(root, ready) -> None:
+    with Store(root).claim("k"):
+        ready.put(1)
+        time.sleep(60)
+
+
+def test_the_claim_of_a_killed_process_is_taken_over_at_once(root, store, path):
+    ready = FORK.SimpleQueue()
+    holder = FORK.Process(target=_hold, args=(root, ready))
+    holder.start()
+    ready.get()
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.join()
+    assert os.path.exists(path)
+    with store.claim("k", 60) as claim:
+        assert claim.held
+        assert claim.waited < 10
+    assert not os.path.exists(path)
+
+
+def test_a_living_holder_is_waited_for_so_long_and_no_longer(root, store, path):
+    ready = FORK.SimpleQueue()
+    holder = FORK.Process(target=_hold, args=(root, ready))
+    holder.start()
+    ready.get()
+    with store.claim("k", 0.3) as claim:
+        assert not claim.held
+        assert claim.waited >= 0.3
+    assert os.path.exists(path)  # not ours to take back
+    holder.kill()
+    holder.join()
+
+
+def test_another_machines_claim_ends_by_its_age(store, path):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write("elsewhere/boot/1 77 123")
+    with store.claim("k", 0.2) as claim:
+        assert not claim.held  # it may well be alive
+    old = time.time() - 100
+    os.utime(path, (old, old))
+    with store.claim("k", 0.2) as claim:
+        assert claim.held
+
+
+def test_a_number_that_another_process_has_by_now(store, path):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(f"{claims.machine()} {os.getpid()} 1")
+    with store.claim("k", 60) as claim:
+        assert claim.held
+
+
+def test_asking_twice_in_one_thread_does_not_wait(store):
+    with store.claim("k", 60) as outer, store.claim("k", 60) as inner:
+        assert outer.held
+        assert not inner.held
+        assert inner.waited == 0
+
+
+def test_a_fork_leaves_its_parents_claim_alone(store, path):
+    block = store.claim("k", 60)
+    block.__enter__()
+    if (child := os.fork()) == 0:
+        block.__exit__(None, None, None)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.path.exists(path)
+    block.__exit__(None, None, None)
+    assert not os.path.exists(path)
+
+
+def test_what_cannot_be_claimed_is_made_all_the_same(root, make):
+    for store in (Store(None), Store(root, readonly=True), Store(root)):
+        with store.claim("../x") as claim:
+            assert not claim.held
+            assert not claim.done
+    root.parent.joinpath("file").write_text("")
+    with Store(root.parent / "file").claim("k") as claim:
+        assert not claim.held
+
+
+def test_first_rank_of_a_machine_goes_first(store, path, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(claims, "_patience", 1)
+    begun = time.monotonic()
+    with store.claim("k") as claim:
+        assert claim.held
+    assert time.monotonic() - begun >= claims.RANK_HEAD_START
+    assert claims._patience == 0  # ranks that run different graphs don't wait again
+    begun = time.monotonic()
+    with store.claim("k2"):
+        assert time.monotonic() - begun < claims.RANK_HEAD_START
