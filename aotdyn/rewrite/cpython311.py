@@ -19,6 +19,9 @@ DEREF = frozenset({"LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", 
 NEVER_BACK = frozenset({"RAISE_VARARGS", "RERAISE"})
 "instructions that only ever raise"
 
+CHOOSES = frozenset({"CHECK_EG_MATCH"})
+"instructions that may make another exception the one that is handled than the one on the stack"
+
 _MOVES = """
     RESUME NOP CACHE MAKE_CELL COPY_FREE_VARS POP_TOP COPY SWAP PUSH_NULL LOAD_CONST LOAD_FAST STORE_FAST DELETE_FAST
     LOAD_DEREF STORE_DEREF LOAD_CLOSURE LOAD_GLOBAL STORE_GLOBAL STORE_ATTR BUILD_TUPLE BUILD_LIST BUILD_MAP

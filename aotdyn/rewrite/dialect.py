@@ -115,6 +115,9 @@ def after(ins: Instruction, before: str, jump: bool = False) -> str:
         for _ in range(pops):
             _pop(slot)
         slot.extend(pushes)
+        if ins.op in version.CHOOSES:
+            at = max(i for i, letter in enumerate(slot) if letter in "eh")
+            slot[at] = "h"
     return "".join(slot)
 
 

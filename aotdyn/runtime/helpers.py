@@ -7,6 +7,7 @@ because the tracer has already followed (or ruled out) those.
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import itertools
 import sys
@@ -133,7 +134,10 @@ def new_object(cls: type) -> Any:
     return object.__new__(cls)
 
 
-_MADE_EMPTY = (collections.OrderedDict, collections.defaultdict, collections.deque, dict, list, set, object)
+_MADE_EMPTY = (
+    *(collections.OrderedDict, collections.defaultdict, collections.deque, dict, list, set),
+    *(types.SimpleNamespace, object),
+)
 
 
 def new_list(cls: type, items: Any = ()) -> Any:
@@ -177,6 +181,13 @@ def new_exception(cls: type[BaseException], args: tuple = ()) -> BaseException:
     return made
 
 
+def new_group(cls: type[BaseExceptionGroup], message: str, exceptions: tuple, args: tuple) -> BaseExceptionGroup:
+    """An exception group, its class's own methods not run, with the arguments that it was made of."""
+    made = BaseExceptionGroup.__new__(cls, message, exceptions)
+    made.args = args
+    return made
+
+
 def thrown(exc: BaseException, lines: Sequence[tuple[str, int, str]]) -> BaseException:
     """Gives an exception the traceback that it gathered while it was traced: file, line, function, outermost first.
 
@@ -185,6 +196,12 @@ def thrown(exc: BaseException, lines: Sequence[tuple[str, int, str]]) -> BaseExc
     for file, line, function in reversed(lines):
         frame = _frame(file, line, function)
         exc.__traceback__ = types.TracebackType(exc.__traceback__, frame, frame.f_lasti, line)
+    return exc
+
+
+def thrown_as(exc: BaseException, other: BaseException) -> BaseException:
+    """Gives an exception the very traceback of another."""
+    exc.__traceback__ = other.__traceback__
     return exc
 
 
@@ -216,8 +233,9 @@ def set_attribute_raw(obj: Any, name: str, value: Any) -> None:
 
 
 def delete_attribute_raw(obj: Any, name: str) -> None:
-    """`object.__delattr__`, past a class's own `__delattr__`."""
-    (_LOCAL if type(obj) is _LOCAL else object).__delattr__(obj, name)
+    """`object.__delattr__`, past a class's own `__delattr__`; nothing where tracing set the attribute first."""
+    with contextlib.suppress(AttributeError):
+        (_LOCAL if type(obj) is _LOCAL else object).__delattr__(obj, name)
 
 
 _LOCAL = threading.local
@@ -232,6 +250,17 @@ def set_item_raw(target: dict, key: Any, value: Any) -> None:
 def delete_item_raw(target: dict, key: Any) -> None:
     """`dict.__delitem__` past a subclass's own."""
     _mapping_kind(target).__delitem__(target, key)
+
+
+def delete_name(namespace: dict, name: str) -> None:
+    """`del` of a global, which isn't there where tracing set it first."""
+    namespace.pop(name, None)
+
+
+def delete_class_attribute(cls: type, name: str) -> None:
+    """`type.__delattr__`, past a metaclass's own; nothing where tracing set the attribute first."""
+    with contextlib.suppress(AttributeError):
+        type.__delattr__(cls, name)
 
 
 def set_class_attribute(cls: type, name: str, value: Any) -> None:
@@ -361,11 +390,15 @@ _FUNCTIONS = (
     new_tuple,
     new_scalar,
     new_exception,
+    new_group,
     thrown,
+    thrown_as,
     set_attribute_raw,
     delete_attribute_raw,
     set_item_raw,
     delete_item_raw,
+    delete_name,
+    delete_class_attribute,
     set_class_attribute,
     sequence_iterator_at,
     reversed_at,

@@ -112,8 +112,6 @@ def _attempts(
             t.guard_global("saved_tensor_hooks")
             return _traced(t, left_alone(t, "hooks on saved tensors are active"))
         frame = _outermost(t, code, globals, args)
-        if _starts_behind(frame, "CHECK_EG_MATCH"):
-            return _traced(t, left_alone(t, "except* has chosen what is handled"))
         try:
             with t.state.restored():
                 value = frame.run()
@@ -158,11 +156,6 @@ def _attempts(
         if stop_at is None or stop_at < 1:
             return _traced(t, left_alone(t, str(reason) or "no place to break"))
     return _traced(t, left_alone(t, f"no clean place to break: {reason}"))
-
-
-def _starts_behind(frame: Frame, opname: str) -> bool:
-    """Whether the traced frame starts behind an instruction of this name."""
-    return frame.index > 0 and frame.decoded.instructions[frame.index - 1].opname == opname
 
 
 def _idles(t: Tracer, variant: Variant, args: tuple[Any, ...]) -> bool:

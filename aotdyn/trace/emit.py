@@ -30,6 +30,7 @@ from .values import (
     Const,
     Function,
     Generator,
+    Group,
     Identity,
     InstanceDict,
     Lazy,
@@ -62,6 +63,7 @@ class Emitter:
         self._open: set[int] = set()
         self._constants: dict[Any, int] = {}
         self._next = 0
+        self._tracebacks: dict[int, int] = {}
 
     # Instructions
 
@@ -290,9 +292,12 @@ class Emitter:
             raise Unbuildable(v, f"a {cls.__qualname__} can't be rebuilt")
         made = self.cls(cls)
         payload = force(v.payload) if v.payload is not None else None
-        if issubclass(cls, BaseException):
+        if isinstance(v, Group):
+            assert payload is not None
+            register = self.helper("new_group", made, *self._many((v.message, v.exceptions, payload)))
+        elif issubclass(cls, BaseException):
             assert isinstance(payload, Sequence)
-            register = self.helper("new_exception", made, self.add("tuple", self._many(payload.items)))
+            register = self.helper("new_exception", made, self.value(payload))
         elif isinstance(payload, Const):
             register = self.helper("new_scalar", made, self.value(payload))
         elif isinstance(payload, Sequence) and payload.cls is tuple:
@@ -308,8 +313,16 @@ class Emitter:
             self.helper("replace_set", register, self.add("set", self._many(payload.items.values())))
         self.attributes(register, v)
         if v in self.t.thrown:
-            self.helper("thrown", register, self.const(tuple(self.t.thrown[v])))
+            self._thrown(register, self.t.thrown[v])
         return register
+
+    def _thrown(self, register: int, lines: tuple[tuple[str, int, str], ...]) -> None:
+        """Give a new exception its traceback: exceptions may have one and the same, which tells parts of a group."""
+        other = self._tracebacks.setdefault(id(lines), register)
+        if other == register:
+            self.helper("thrown", register, self.const(lines))
+        elif lines:
+            self.helper("thrown_as", register, other)
 
     def fill_mapping(self, register: int, payload: Mapping) -> None:
         """Put a payload's entries into a dict or subclass, by the builtin's own methods."""
@@ -433,6 +446,8 @@ def children(v: Value) -> list[Value]:
         return [each for pair in (v.entries or {}).values() for each in pair]
     if isinstance(v, SetValue):
         return list(v.items.values())
+    if isinstance(v, Group):
+        return [v.exceptions, v.payload or v, *(each for each in v.attrs.values() if each is not None)]
     if isinstance(v, Object):
         return [each for each in v.attrs.values() if each is not None] + ([v.payload] if v.payload is not None else [])
     if isinstance(v, Function):
@@ -456,6 +471,7 @@ BUILDERS: dict[type, Callable[[Any, Any], int]] = {
     Mapping: Emitter._mapping,
     SetValue: Emitter._set,
     Object: Emitter._object,
+    Group: Emitter._object,
     Function: Emitter._function,
     Cell: Emitter._cell,
     Method: Emitter._method,

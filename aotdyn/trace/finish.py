@@ -173,13 +173,13 @@ def replay(t: Any, e: Emitter, own: frozenset[Value] = frozenset()) -> None:
         elif isinstance(value, Namespace):
             for name, content in value.names.items():
                 if content is None:
-                    e.do("delitem", register, e.const(name))
+                    e.helper("delete_name", register, e.const(name))
                 else:
                     e.do("setitem", register, e.const(name), e.value(content))
         elif isinstance(value, Class):
             for name, content in value.attrs.items():
                 if content is None:
-                    e.do("delattr", register, name)
+                    e.helper("delete_class_attribute", register, e.const(name))
                 else:
                     e.do("setattr", register, name, e.value(content))
         elif isinstance(value, Tensor):
@@ -190,7 +190,7 @@ def replay(t: Any, e: Emitter, own: frozenset[Value] = frozenset()) -> None:
             raise Unbuildable(value, f"a change of a {value.cls.__name__}")
     for value, lines in t.thrown.items():
         if value.source is not None:
-            e.helper("thrown", e.value(value), e.const(tuple(lines)))
+            e.helper("thrown", e.value(value), e.const(lines))
     for name, *args in t.postponed:
         e.helper(name, *(e.code_of(*arg) if isinstance(arg, tuple) else e.value(arg) for arg in args))
     for function, args in t.state.changes():

@@ -205,8 +205,8 @@ class Frame:
         ins = self.instruction
         again = ins.opname == "RERAISE" or (ins.opname == "RAISE_VARARGS" and not ins.arg)
         if not again and not self.code.co_filename.startswith(PACKAGE):
-            lines = self.t.thrown.setdefault(exception, [])
-            lines.insert(0, (self.code.co_filename, self.line, self.code.co_name))
+            entry = (self.code.co_filename, self.line, self.code.co_name)
+            self.t.thrown[exception] = (entry, *self.t.thrown.get(exception, ()))
 
     def __repr__(self) -> str:
         return f"Frame({self.code.co_qualname}:{self.line})"

@@ -24,6 +24,7 @@ from .values import (
     Class,
     Const,
     Function,
+    Group,
     Mapping,
     Method,
     Module,
@@ -252,6 +253,10 @@ def _object(t: Any, obj: Any, source: Source) -> Value:
     cls = type(obj)
     t.guard("TYPE", source, cls)
     _tie_class(t, cls, TypeOf(source))
+    if issubclass(cls, BaseExceptionGroup):
+        parts = (t.wrap(getattr(obj, name), Attr(source, name)) for name in ("message", "exceptions", "args"))
+        message, exceptions, args = parts
+        return Group(cls, message, exceptions, args, source, obj)
     value = Object(cls, source, obj)
     if issubclass(cls, dict):
         base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict

@@ -101,7 +101,8 @@ class Tracer:
         self.handled: Value | None = None
         self.looked_at = looked_at  # numbers that don't flow: see `flows`
         self.raised: Value | None = None  # the exception raised last: it may leave the traced code
-        self.thrown: dict[Value, list[tuple[str, int, str]]] = {}  # tracebacks of raised exceptions, outermost first
+        # Tracebacks of raised exceptions, outermost first: one tuple is one traceback, that several may have.
+        self.thrown: dict[Value, tuple[tuple[str, int, str], ...]] = {}
         self.builder = GraphBuilder(
             scalar_outputs=options.capture_scalar_outputs, shape_outputs=options.capture_dynamic_output_shape_ops
         )
@@ -140,6 +141,7 @@ class Tracer:
         self.gathers = False  # indices that look like one number stand for many: see flex_attention
         self.isolated: list[int] = []  # regions that change nothing outside: the serial of the first value of each
         self.loops: dict[int, int] = {}
+        self.shown: list[Value] = []  # containers whose repr() is being made
         self.started = time.monotonic()
         self.state = State(self)
         self.sizes = Sizes(self, sizes)

@@ -330,6 +330,25 @@ class Object(Value):
         return f"Object<{self.cls.__qualname__}>({self.source or 'new'})"
 
 
+class Group(Object):
+    """An exception group: `message`, the tuple `exceptions`, and as `payload` the arguments that it was made of."""
+
+    __slots__ = ("exceptions", "message")
+
+    def __init__(
+        self,
+        cls: type,
+        message: Value,
+        exceptions: Value,
+        payload: Value,
+        source: Source | None = None,
+        obj: Any = None,
+    ) -> None:
+        super().__init__(cls, source, obj, payload)
+        self.message = message
+        self.exceptions = exceptions
+
+
 class InstanceDict(Value):
     """`obj.__dict__` of an Object: a view on its attributes."""
 

@@ -74,6 +74,13 @@ def program(args: Callable[[], tuple[Any, ...]] = default_args, **options: Any) 
     return declare
 
 
+def loud(*args: Any) -> None:
+    """A print that breaks the graph."""
+    print(*args)
+
+
+loud.__aotdyn_disable__ = True  # type: ignore[attr-defined]
+
 _codes: dict[str, types.CodeType] = {}
 
 

@@ -11,6 +11,7 @@ from aotdyn.trace import polyfills
 from . import (
     classes,
     functions,
+    groups,
     iterators,
     itertools_,
     left_to_python,
@@ -29,6 +30,7 @@ from . import (
 __all__ = [
     "classes",
     "functions",
+    "groups",
     "iterators",
     "itertools_",
     "left_to_python",

@@ -12,11 +12,13 @@ from aotdyn.guards.sources import Pure
 from aotdyn.trace import model
 from aotdyn.trace.control import Break, Raised, graph_break
 from aotdyn.trace.handlers import handles
+from aotdyn.trace.model.groups import exceptions_of
 from aotdyn.trace.values import (
     Builtin,
     Class,
     Const,
     Function,
+    Group,
     InstanceDict,
     Mapping,
     Method,
@@ -146,7 +148,7 @@ def _hashes_alike(value: Any) -> bool:
     return type(value) in (int, bool, float, complex) and value == value
 
 
-@handles(repr)
+@handles(repr, list.__repr__, tuple.__repr__, dict.__repr__)
 def _repr(t: Any, value: Value) -> Value:
     return Const(repr_text(t, value))
 
@@ -165,8 +167,27 @@ def repr_text(t: Any, value: Value) -> str:
         return repr(value.obj) if type(value.obj).__repr__ is type.__repr__ else graph_break("repr() by a metaclass")
     if isinstance(value, Object):
         return _object_repr(t, value)
+    if isinstance(value, (Sequence, Mapping)) and value.cls in (list, tuple, dict):
+        return _container_repr(t, value)
     _check_repr(value)
     return repr(native(t, value))
+
+
+def _container_repr(t: Any, value: Sequence | Mapping) -> str:
+    """`repr` of a list, tuple or dict, of what it holds; of one that is inside itself, three dots."""
+    opening, closing = ("[", "]") if value.cls is list else ("(", ")") if value.cls is tuple else ("{", "}")
+    if value in t.shown:
+        return f"{opening}...{closing}"
+    t.shown.append(value)
+    try:
+        if isinstance(value, Mapping):
+            parts = [f"{repr_text(t, k)}: {repr_text(t, v)}" for k, v in model.load_entries(t, value).values()]
+        else:
+            parts = [repr_text(t, item) for item in value.items]
+    finally:
+        t.shown.pop()
+    comma = "," if value.cls is tuple and len(parts) == 1 else ""
+    return f"{opening}{', '.join(parts)}{comma}{closing}"
 
 
 def _check_repr(value: Value) -> None:
@@ -190,12 +211,19 @@ def _object_repr(t: Any, value: Object) -> str:
     if (
         issubclass(value.cls, BaseException)
         and method is BaseException.__repr__
-        and isinstance(value.payload, Sequence)
+        and isinstance(arguments := force(value.payload or none()), Sequence)
     ):
-        args = value.payload.items
+        args = arguments.items
         inner = ", ".join(repr_text(t, item) for item in args)
         return f"{value.cls.__name__}({inner})"
+    held = force(value.payload) if value.payload is not None else none()
+    if value.payload is not None and method is held.cls.__repr__ and held.cls in _SHOW_NO_CLASS:
+        return repr_text(t, held)
     raise Break(f"repr() of a {value.cls.__qualname__} object")
+
+
+_SHOW_NO_CLASS = (int, float, complex, str, bytes, list, tuple, dict)
+"""Builtins whose `repr` doesn't name the class."""
 
 
 def _plain_text(method: Any, arguments: Value | None) -> bool:
@@ -213,13 +241,17 @@ def str_text(t: Any, value: Value) -> str:
         method = value.cls.__str__
         if isinstance(method, types.FunctionType):
             return native(t, model.call_method(t, value, "__str__"))
-        if method is KeyError.__str__ and isinstance(value.payload, Sequence) and len(value.payload.items) == 1:
-            return repr_text(t, value.payload.items[0])
-        if _plain_text(method, value.payload) and isinstance(value.payload, Sequence):
-            args = value.payload.items
-            return str_text(t, args[0]) if len(args) == 1 else "" if not args else repr_text(t, value.payload)
-        if method is str.__str__ and isinstance(value.payload, Const):
-            return value.payload.value
+        inner = force(value.payload) if value.payload is not None else None
+        if method is KeyError.__str__ and isinstance(inner, Sequence) and len(inner.items) == 1:
+            return repr_text(t, inner.items[0])
+        if _plain_text(method, inner) and isinstance(inner, Sequence):
+            args = inner.items
+            return str_text(t, args[0]) if len(args) == 1 else "" if not args else repr_text(t, inner)
+        if method is BaseExceptionGroup.__str__ and isinstance(value, Group):
+            count = len(exceptions_of(value))
+            return f"{native(t, value.message)} ({count} sub-exception{'s' if count > 1 else ''})"
+        if method is str.__str__ and isinstance(inner, Const):
+            return inner.value
         if method is not object.__str__:
             raise Break(f"str() of a {value.cls.__qualname__} object")
         return _object_repr(t, value)

@@ -223,7 +223,7 @@ _IN_C = (OSError, SyntaxError, UnicodeError, ImportError)
 for _cls in _EXCEPTIONS:
     if issubclass(_cls, _IN_C):
         HANDLERS.setdefault(_cls, _kept_in_c(_cls))
-    elif not issubclass(_cls, BaseExceptionGroup):
+    else:
         HANDLERS.setdefault(_cls.__init__, _exception_init)
 
 

@@ -27,6 +27,7 @@ from ..values import (
     Class,
     Const,
     Function,
+    Group,
     InstanceDict,
     Lazy,
     Mapping,
@@ -352,6 +353,8 @@ def _slot(t: Tracer, v: Value, name: str, raw: Any) -> Value | None:
         if issubclass(v.cls, BaseException):
             if name == "args" and isinstance(v.payload, Sequence):
                 return v.payload
+            if name in ("message", "exceptions") and isinstance(v, Group):
+                return getattr(v, name)
             if name == "__traceback__" and v in t.thrown:
                 raise Break("the traceback of an exception is read", "Python makes it when it runs the frames.")
             if name in ("__traceback__", "__cause__", "__context__") and v.obj is None:

@@ -310,7 +310,10 @@ def instantiate(t: Tracer, f: Class, args: Args, kwargs: Kwargs) -> Value:
     init = class_lookup(t, cls, "__init__")
     if init is not None and isinstance(init[0], (types.FunctionType, Function)):
         call(t, _wrap_raw(t, *init), [instance, *args], kwargs)
-    elif isinstance(instance, Object) and isinstance(instance.payload, Value) and not issubclass(cls, BaseException):
+    elif isinstance(instance, Object) and issubclass(cls, BaseException):
+        if isinstance(raw_new, types.FunctionType):
+            instance.payload = Sequence(tuple, list(args))
+    elif isinstance(instance, Object) and isinstance(instance.payload, Value):
         _init_payload(t, instance, args, kwargs)
     elif init is not None and init[0] is object.__init__ and (args or kwargs) and raw_new is object.__new__:
         t.raise_(TypeError, f"{cls.__name__}() takes no arguments")
@@ -319,6 +322,12 @@ def instantiate(t: Tracer, f: Class, args: Args, kwargs: Kwargs) -> Value:
 
 def new_instance(t: Tracer, cls: type, args: Args, kwargs: Kwargs) -> Value:
     """`cls.__new__(cls, ...)` where that is a builtin's."""
+    if issubclass(cls, BaseExceptionGroup):
+        from .groups import make
+
+        if kwargs:
+            t.raise_(TypeError, f"{cls.__name__}() takes no keyword arguments")
+        return make(t, cls, args)
     if issubclass(cls, BaseException):
         return Object(cls, payload=Sequence(tuple, list(args)))
     if issubclass(cls, dict):

@@ -523,18 +523,18 @@ def format_value(t: Tracer, v: Value, spec: str = "") -> Value:
         return Const(format(_settled(v, "formatting of a number"), spec))
     if isinstance(v, Class):
         return Const(format(v.obj, spec))
-    if isinstance(v, Object):
-        for name, args in (("__format__", [Const(spec)]), ("__str__", []), ("__repr__", [])):
-            raw = class_lookup(t, v.cls, name)
-            if raw is not None and isinstance(raw[0], types.FunctionType) and (name == "__format__" or not spec):
-                return call(t, special_method(t, v, name), args, {})  # type: ignore[arg-type]
-        if (
-            issubclass(v.cls, BaseException)
-            and not spec
-            and isinstance(v.payload, Sequence)
-            and len(v.payload.items) == 1
-        ):
-            return format_value(t, v.payload.items[0])
+    raw = class_lookup(t, v.cls, "__format__")
+    if isinstance(v, Object) and raw is not None and isinstance(raw[0], (types.FunctionType, Function)):
+        return call(t, special_method(t, v, "__format__"), [Const(spec)], {})  # type: ignore[arg-type]
+    plain = raw is not None and raw[0] is object.__format__
+    if isinstance(v, (Object, Sequence, Mapping)) and (plain or not spec):
+        from ..builtins.functions import str_text
+
+        if spec:
+            t.raise_(TypeError, f"unsupported format string passed to {v.cls.__name__}.__format__")
+        return Const(str_text(t, v))
+    if isinstance(v, Object) and isinstance(v.payload, Const):
+        return format_value(t, v.payload, spec)
     raise Break(f"formatting of a {v.cls.__qualname__}")
 
 

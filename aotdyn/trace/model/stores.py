@@ -125,7 +125,7 @@ def _set_traceback(t: Tracer, v: Object, value: Value | None) -> None:
 
     known = force(value) if value is not None else None
     if v.obj is None and (isinstance(known, TracebackValue) or (isinstance(known, Const) and known.value is None)):
-        t.thrown[v] = list(known.lines) if isinstance(known, TracebackValue) else []
+        t.thrown[v] = known.lines if isinstance(known, TracebackValue) else ()
 
 
 def _has_dict(cls: type) -> bool:

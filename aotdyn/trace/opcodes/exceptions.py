@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import model
 from ..control import Raised, graph_break
+from ..model import groups
 from ..values import Class, Const, Object, SavedException, Sequence, Value, force
-from .table import breaks, opcode
+from .table import opcode
 
 if TYPE_CHECKING:
     from ..decode import Instruction
     from ..frame import Frame
-
-STAR = "except* is used: exception groups aren't traced."
 
 
 class Chained(Raised):
@@ -32,7 +31,7 @@ class TracebackValue(Value):
     __slots__ = ("lines",)
     cls = types.TracebackType
 
-    def __init__(self, lines: list[tuple[str, int, str]]) -> None:
+    def __init__(self, lines: tuple[tuple[str, int, str], ...]) -> None:
         super().__init__()
         self.lines = lines
 
@@ -167,8 +166,28 @@ def _classes(t: Any, wanted: Value) -> list[type]:
     return [each.obj for each in found if isinstance(each, Class)]
 
 
-breaks("CHECK_EG_MATCH", STAR)
-breaks("PREP_RERAISE_STAR", STAR)
+@opcode("CHECK_EG_MATCH")
+def CHECK_EG_MATCH(t: Any, frame: Frame, ins: Instruction) -> None:
+    # [exception, classes] becomes [exception, None] or, where something matches, [rest, match].
+    wanted = frame.pop()
+    classes = _classes(t, wanted)
+    if any(issubclass(each, BaseExceptionGroup) for each in classes):
+        t.raise_(TypeError, "catching ExceptionGroup with except* is not allowed. Use except instead.")
+    match, rest = groups.star_match(t, frame.stack[-1], wanted, classes)
+    if match is not None:
+        frame.pop()
+        frame.push(rest or Const(None))
+        t.handled = match
+    frame.push(match or Const(None))
+
+
+@opcode("PREP_RERAISE_STAR")
+def PREP_RERAISE_STAR(t: Any, frame: Frame, ins: Instruction) -> None:
+    original, raised = frame.popn(2)
+    known = force(raised)
+    assert isinstance(known, Sequence)
+    frame.push(groups.to_raise(t, original, known.items) or Const(None))
+
 
 # -- with -------------------------------------------------------------------------------------------------------------
 
@@ -195,6 +214,6 @@ def WITH_EXCEPT_START(t: Any, frame: Frame, ins: Instruction) -> None:
     # The stack: __exit__, lasti, the saved exception, the exception.
     leave, exception = frame.stack[-4], frame.stack[-1]
     cls = model.class_value(t, model.type_of(t, exception))
-    traceback = TracebackValue(list(t.thrown.get(force(exception), ())))
+    traceback = TracebackValue(t.thrown.get(force(exception), ()))
     traceback.born = t.position
     frame.push(model.call(t, leave, [cls, exception, traceback], {}))
