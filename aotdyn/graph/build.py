@@ -12,7 +12,7 @@ import functools
 import linecache
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -69,16 +69,26 @@ class GraphBuilder:
     """An fx graph and the fake mode its values live in.
 
     `dynamic` allows symbolic sizes; `scalar_outputs` and `shape_outputs` let
-    `.item()` and operators like `nonzero` give unbacked symbols.
+    `.item()` and operators like `nonzero` give unbacked symbols. `line` says
+    where the program stands.
     """
 
-    def __init__(self, dynamic: bool = True, scalar_outputs: bool = False, shape_outputs: bool = False) -> None:
+    def __init__(
+        self,
+        dynamic: bool = True,
+        scalar_outputs: bool = False,
+        shape_outputs: bool = False,
+        line: Callable[[], Any] = lambda: None,
+    ) -> None:
         self.graph = fx.Graph()
         self.scope = Scope(self.graph)
         "the graph that calls are recorded in: this one, or one inside it"
         self.placeholders: list[fx.Node] = []
         self.symbols: dict[Any, tuple[int, str, int]] = {}
         "sympy symbol -> (placeholder number, 'size', 'stride' or 'offset', dimension)"
+        self.asked: dict[int, Any] = {}
+        "what `line` said when a fact of sizes was noted, by id of the fact"
+        self._line = line
         self._dynamic = dynamic
         self._outputs = (scalar_outputs, shape_outputs)
         self._made = self.scope.made
@@ -95,7 +105,10 @@ class GraphBuilder:
     @functools.cached_property
     def fake_mode(self) -> FakeTensorMode:
         """Made at the first tensor: it imports `torch._dynamo`."""
-        return make_fake_mode(self._dynamic, *self._outputs)
+        mode = make_fake_mode(self._dynamic, *self._outputs)
+        if mode.shape_env is not None:
+            mode.shape_env.guards = _Noted(self.asked, self._line)
+        return mode
 
     @property
     def shape_env(self) -> ShapeEnv | None:
@@ -263,6 +276,18 @@ class GraphBuilder:
             for dimension, value in enumerate(values):
                 if isinstance(value, torch.SymInt) and value.node.expr.is_symbol:
                     self.symbols.setdefault(value.node.expr, (number, what, dimension))
+
+
+class _Noted(list[Any]):
+    """A ShapeEnv's list of facts that notes for each where the program stood."""
+
+    def __init__(self, asked: dict[int, Any], line: Callable[[], Any]) -> None:
+        super().__init__()
+        self._asked, self._line = asked, line
+
+    def append(self, fact: Any) -> None:
+        self._asked[id(fact)] = self._line()
+        super().append(fact)
 
 
 def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_outputs: bool = False) -> FakeTensorMode:

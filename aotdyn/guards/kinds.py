@@ -10,14 +10,81 @@ the data (it compares by identity what was found by name), never weaker.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+
+import torch
 
 from aotdyn.guards import constants, fast, globalstate, naming, shapes, tensors
 from aotdyn.guards.pure import enabled
 from aotdyn.guards.reads import lacks_attribute
-from aotdyn.guards.sources import Env, Globals
+from aotdyn.guards.sources import Env, Globals, words
 from aotdyn.guards.tensors import class_path
+
+
+class Reason(str):
+    """A sentence that says why a guard fails. `subject`, `was` and `now` are its parts, where it has such.
+
+    `where` is the line that asked for the guard, as "app.py:12"; empty where that isn't known.
+    """
+
+    __slots__ = ("now", "subject", "was", "where")
+
+    subject: str
+    was: str
+    now: str
+    where: str
+
+    @classmethod
+    def of(cls, sentence: str, where: str = "") -> Reason:
+        """The sentence with the line that asked; the parts of one that has them are kept."""
+        made = cls(sentence)
+        for part in ("subject", "was", "now"):
+            setattr(made, part, getattr(sentence, part, ""))
+        made.where = where
+        return made
+
+    @classmethod
+    def changed(cls, subject: str, was: Any, now: Any) -> Reason:
+        """`subject`, quoted where it is code, was one thing and is another."""
+        made = cls.of(f"{subject} was {was}, is {now}")
+        made.subject, made.was, made.now = subject, str(was), str(now)
+        return made
+
+
+def merged(reasons: Iterable[str]) -> list[str]:
+    """Reasons as sentences, each once: what one thing was before in one sentence, equal ones with their count."""
+    found: dict[Any, list[Reason]] = {}
+    for reason in map(_as_reason, reasons):
+        key = (reason.subject, reason.now, reason.where) if reason.subject else (str(reason), reason.where)
+        found.setdefault(key, []).append(reason)
+    return [_together(group) for group in found.values()]
+
+
+def _as_reason(reason: str) -> Reason:
+    return reason if isinstance(reason, Reason) else Reason.of(reason)
+
+
+def _together(group: list[Reason]) -> str:
+    first = group[0]
+    before = list(dict.fromkeys(reason.was for reason in group))
+    text = str(first)
+    if first.subject and len(before) > 1:
+        text = f"{first.subject} was {_listed(before)}, is {first.now}"
+    elif len(group) > 1:
+        text += f" ({len(group)} times)"
+    return f"{text} [{first.where}]" if first.where else text
+
+
+def _listed(words: list[str]) -> str:
+    """Words with `and`; of many the first few and the last."""
+    if len(words) > MANY:
+        words = [*words[: MANY - 2], "...", words[-1]]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+MANY = 10
+"""Values that a sentence lists."""
 
 
 class Kind(NamedTuple):
@@ -127,12 +194,24 @@ def _other(env: Env, index: int) -> Any:
 
 
 def _text(env: Env, index: int) -> str:
-    return str(env.sources[index])
+    return words(env.sources[index], env)
 
 
 def _show(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    """An object in few words. No code of the program runs, and no tensor's numbers are shown."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of {str(value.dtype).removeprefix('torch.')} and shape {tuple(value.shape)}"
+    if constants.is_constant(value) or isinstance(value, SHOWN):
+        text = repr(value)
+        return text if len(text) <= 80 else f"{text[:77]}..."
+    if type(value) in (list, tuple):
+        first = [_show(each) for each in value[:4]]
+        return f"a {type(value).__name__} of {', '.join([*first, '...'] if len(value) > 4 else first) or 'nothing'}"
+    return f"a {_path(class_path(type(value)))}"
+
+
+SHOWN = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+"""Objects whose `repr` is short and runs nothing of the program's."""
 
 
 def _path(path: Any) -> str:
@@ -145,10 +224,10 @@ def _describe_tensor(text: str, expected: Any, obj: Any, env: Env) -> str:
         return f"`{text}` was another tensor"
     field, wanted, have = found
     if field == "class":
-        return f"`{text}` was a {_path(wanted)}, is a {_path(have)}"
+        return Reason.changed(f"`{text}`", f"a {_path(wanted)}", f"a {_path(have)}")
     if field == "keys":
         return f"dispatch keys of `{text}` were {wanted}, are {have}"
-    return f"`{text}.{field}` was {wanted}, is {have}"
+    return Reason.changed(f"`{text}.{field}`", str(wanted), str(have))
 
 
 def _describe_global(text: str, expected: Any, obj: Any, env: Env) -> str:
@@ -156,16 +235,16 @@ def _describe_global(text: str, expected: Any, obj: Any, env: Env) -> str:
     if found is None:
         return "global state moved"
     name, wanted, have = found
-    return f"{name.replace('_', ' ')} was {_show(wanted)}, is {_show(have)}"
+    return Reason.changed(name.replace("_", " "), _show(wanted), _show(have))
 
 
 def relation_text(expected: Any, env: Env) -> str:
     """A relation of sizes as a user would write it."""
-    return shapes.substituted(expected["expr"], {name: _size(env, *where) for name, where in expected["names"].items()})
+    return shapes.in_words(expected, [words(source, env) for source in env.sources])
 
 
 def _size(env: Env, source: int, what: str, dim: int) -> str:
-    return _text(env, source) + {"size": f".shape[{dim}]", "stride": f".stride({dim})", "int": ""}[what]
+    return shapes.place(words(env.sources[source], env), what, dim)
 
 
 def _describe_shape(text: str, expected: Any, obj: Any, env: Env) -> str:
@@ -181,14 +260,16 @@ KINDS: dict[str, Kind] = {
             "The exact class, expected as type_data says.",
             lambda obj, expected, env: class_path(type(obj)) == list(expected[:2]),
             fast.type_,
-            lambda text, expected, obj, env: f"`{text}` was a {_path(expected)}, is a {_path(class_path(type(obj)))}",
+            lambda text, expected, obj, env: Reason.changed(
+                f"`{text}`", f"a {_path(expected)}", f"a {_path(class_path(type(obj)))}"
+            ),
         ),
         Kind(
             "CONST",
             "A constant by exact type and value, encoded.",
             _check_const,
             fast.const,
-            lambda text, expected, obj, env: f"`{text}` was {_show(constants.decode(expected))}, is {_show(obj)}",
+            lambda text, expected, obj, env: Reason.changed(f"`{text}`", _show(constants.decode(expected)), _show(obj)),
         ),
         Kind(
             "TENSOR",
@@ -209,21 +290,21 @@ KINDS: dict[str, Kind] = {
             "A C function, class or module found at a public path: [module, qualname, its type, name and module].",
             _check_object,
             fast.live,
-            lambda text, expected, obj, env: f"`{text}` was {_path(expected)}, is {_show(obj)}",
+            lambda text, expected, obj, env: Reason.changed(f"`{text}`", _path(expected), _show(obj)),
         ),
         Kind(
             "CLASS",
             "A class without a public path (local to a function), expected as [module, qualname].",
             lambda obj, expected, env: isinstance(obj, type) and class_path(obj) == list(expected),
             fast.live,
-            lambda text, expected, obj, env: f"`{text}` was {_path(expected)}, is {_show(obj)}",
+            lambda text, expected, obj, env: Reason.changed(f"`{text}`", _path(expected), _show(obj)),
         ),
         Kind(
             "LEN",
             "Number of items of a builtin container or a subclass.",
             lambda obj, expected, env: fast.raw_len(obj)(obj) == expected,
             fast.length,
-            lambda text, expected, obj, env: f"len of `{text}` was {expected}, is {fast.raw_len(obj)(obj)}",
+            lambda text, expected, obj, env: Reason.changed(f"`len({text})`", expected, fast.raw_len(obj)(obj)),
         ),
         Kind(
             "KEYS",

@@ -10,6 +10,7 @@ import ast
 import functools
 import math
 import types
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -71,6 +72,17 @@ def substituted(text: str, names: dict[str, str]) -> str:
         if isinstance(node, ast.Name) and node.id in names:
             node.id = names[node.id]
     return ast.unparse(tree)
+
+
+def in_words(expected: Any, sources: Sequence[str]) -> str:
+    """A relation as a user would write it; `sources` are the texts of the sources."""
+    names = expected["names"]
+    return substituted(expected["expr"], {name: place(sources[i], *rest) for name, (i, *rest) in names.items()})
+
+
+def place(text: str, what: str, dim: int) -> str:
+    """How a user writes the number that a name of a relation stands for."""
+    return text + {"size": f".shape[{dim}]", "stride": f".stride({dim})", "int": ""}[what]
 
 
 def read(env: Env, source: int, what: str, dim: int) -> Any:

@@ -381,6 +381,35 @@ def _subscript(value: ast.expr, key: ast.expr) -> ast.expr:
     return ast.Subscript(value, key, ast.Load())
 
 
+def words(source: Source, env: Env) -> str:
+    """A source as the user would write it; a cell by the name that it has in the function, where that can be read."""
+    names: dict[str, str] = {}
+    waiting = [source]
+    while waiting:
+        each = waiting.pop()
+        name = _cell_name(each, env)
+        if name is not None:
+            names[str(each)] = name
+        else:
+            waiting.extend(each.bases)
+    text = str(source)
+    for written, name in names.items():
+        text = text.replace(written, name)
+    return text
+
+
+def _cell_name(source: Source, env: Env) -> str | None:
+    """The variable that a cell of a function's closure is; None for what isn't one."""
+    item = source.base if isinstance(source, Cell) else None
+    closure = item.base if isinstance(item, Item) else None
+    if not isinstance(closure, Attr) or closure.key != "__closure__" or not isinstance(item, Item):
+        return None
+    try:
+        return env.read(closure.bases[0]).__code__.co_freevars[item.key]
+    except (AttributeError, LookupError, TypeError):
+        return None
+
+
 _MODULE_DICTS = ("_modules", "_parameters", "_buffers")
 
 
@@ -430,4 +459,5 @@ __all__ = [
     "dict_key",
     "encode_sources",
     "raw_getter",
+    "words",
 ]

@@ -69,10 +69,12 @@ def graph_break(function: str, file: str, line: int, reason: str, n: int = 1) ->
 
 
 def recompile(function: str, reason: str) -> None:
-    """A function was traced again because of `reason`, the guard that failed."""
+    """A function was traced again because of `reason`, the guard that failed; told with its parts where it has such."""
+    parts = {name: getattr(reason, name, "") for name in ("subject", "was", "now", "where")}
+    event = {"function": function, "reason": str(reason), **{name: text for name, text in parts.items() if text}}
     with _lock:
         events = _events["recompiles"]
-        events[(len(events),)] = {"function": function, "reason": reason}
+        events[(len(events),)] = event
 
 
 def left_alone(function: str, reason: str) -> None:

@@ -13,18 +13,18 @@ import itertools
 import marshal
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from aotdyn.guards import constants, fast, naming, shapes, tensors, versions
 from aotdyn.guards.globalstate import FACTS, state_guard
-from aotdyn.guards.kinds import KINDS
+from aotdyn.guards.kinds import KINDS, Reason
 from aotdyn.guards.pure import PURE
-from aotdyn.guards.sources import Env, class_attribute, decode_sources, dict_key, raw_getter
+from aotdyn.guards.sources import Env, class_attribute, decode_sources, dict_key, raw_getter, words
 from aotdyn.runtime.helpers import HELPERS
-from aotdyn.runtime.variant import Recipe, Variant
+from aotdyn.runtime.variant import GuardData, Recipe, Variant
 
 GENERATED_BUILTINS = {**vars(builtins), "__aotdyn_dynamo": torch.compiler.is_dynamo_compiling}
 """Builtins of generated functions. TorchDynamo, going through one, looks this name up in the true builtins."""
@@ -115,7 +115,7 @@ def environment(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) 
     return Env(args, globals, variant.locals, sources)
 
 
-def explain_miss(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> list[str]:
+def explain_miss(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> list[Reason]:
     """A sentence for the first guard that doesn't hold for `args`; empty where all hold.
 
     What stands behind a failed guard isn't looked at: its source may mean something else then.
@@ -123,31 +123,9 @@ def explain_miss(variant: Variant, args: Sequence[Any], globals: dict[str, Any])
     try:
         env = environment(variant, args, globals)
     except BindingMiss as miss:
-        return [miss.sentence]
+        return [Reason.of(miss.sentence)]
     found = (_failure(variant, i, env) for i in range(len(variant.guards)))
     return list(itertools.islice((sentence for sentence in found if sentence is not None), 1))
-
-
-def receiver(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> torch.nn.Module | None:
-    """The module whose constants tell this call from the variant's: the first guard that fails is on one of them."""
-    try:
-        env = environment(variant, args, globals)
-    except BindingMiss:
-        return None
-    failed = next((i for i in range(len(variant.guards)) if _failure(variant, i, env) is not None), None)
-    if failed is None or variant.guards[failed].kind not in RECEIVERS or variant.guards[failed].source < 0:
-        return None
-    source = env.sources[variant.guards[failed].source]
-    while source.bases:
-        source = source.bases[0]
-        obj = env.read(source)
-        if isinstance(obj, torch.nn.Module):
-            return obj
-    return None
-
-
-RECEIVERS = ("CONST", "TYPE", "CLASS", "KEYS", "LEN", "LACKS", "HAS", "OBJECT", "FUNCTION")
-"""Kinds of facts by which one layer differs from another of its class."""
 
 
 def _verify(variant: Variant, env: Env) -> None:
@@ -157,19 +135,52 @@ def _verify(variant: Variant, env: Env) -> None:
             raise BindingMiss(i, sentence)
 
 
-def _failure(variant: Variant, i: int, env: Env) -> str | None:
+def reasons(variant: Variant, env: Env, guards: Sequence[int]) -> list[Reason]:
+    """Sentences for those of these guards that fail."""
+    found = (_failure(variant, i, env) for i in guards)
+    return [reason for reason in found if reason is not None]
+
+
+def failures(variant: Variant, env: Env) -> Iterator[int]:
+    """The guards that don't hold, by number."""
+    return (i for i in range(len(variant.guards)) if not holds(variant.guards[i], env))
+
+
+def holds(guard: GuardData, env: Env) -> bool:
+    """Whether a guard holds. What can't be evaluated doesn't."""
+    try:
+        obj = env.read(env.sources[guard.source]) if guard.source >= 0 else None
+        return bool(KINDS[guard.kind].check(obj, guard.expected, env))
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return False
+
+
+def _failure(variant: Variant, i: int, env: Env) -> Reason | None:
     """Why guard i doesn't hold; None where it holds. What can't be evaluated doesn't hold."""
     guard = variant.guards[i]
     source = env.sources[guard.source] if guard.source >= 0 else None
-    text = str(source) if source is not None else "global state"
+    text = words(source, env) if source is not None else "global state"
+    where = place(variant, guard)
     try:
         kind = KINDS[guard.kind]
         obj = env.read(source) if source is not None else None
-        return None if kind.check(obj, guard.expected, env) else kind.describe(text, guard.expected, obj, env)
+        if kind.check(obj, guard.expected, env):
+            return None
+        return Reason.of(kind.describe(text, guard.expected, obj, env), where)
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
-        return f"`{text}` can't be checked for {guard.kind}: {type(error).__name__}: {error}"
+        return Reason.of(f"`{text}` can't be checked for {guard.kind}: {type(error).__name__}: {error}", where)
+
+
+def place(variant: Variant, guard: GuardData) -> str:
+    """The line of the program that asked for a guard, as "file:line"; empty where none is known."""
+    if not 0 <= guard.place < len(variant.places):
+        return ""
+    file, line = variant.places[guard.place]
+    return f"{file}:{line}"
 
 
 class _Filler:

@@ -293,6 +293,12 @@ def save(entry: Entry, variant: Variant) -> None:
             events.count("variants_stored")
 
 
+def prune(entry: Entry, variant: Variant) -> None:
+    """Take a stored variant away that another has taken the place of."""
+    if not forgotten():
+        store(entry.extent).prune(entry.spec, variant)
+
+
 def foresee(entry: Entry, variant: Variant, args: tuple[Any, ...]) -> Variant | None:
     """The variant for the other half of all processes, where tracing iterated over a set of two strings; else None."""
     from aotdyn.guards import constants

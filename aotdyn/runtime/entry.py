@@ -9,6 +9,7 @@ dispatch protocol: None lets the original body run.
 from __future__ import annotations
 
 import marshal
+import os
 import sys
 import threading
 import types
@@ -20,8 +21,10 @@ import torch
 
 from aotdyn import config, errors
 from aotdyn.guards import naming
+from aotdyn.guards.kinds import Reason, merged
 from aotdyn.report import events
-from aotdyn.runtime import binding, dispatch, reached, worth
+from aotdyn.runtime import binding, dispatch, limit, reached, worth
+from aotdyn.runtime.limit import Served
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
 if TYPE_CHECKING:
@@ -34,6 +37,12 @@ MISS = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 
 entries: weakref.WeakSet[Entry] = weakref.WeakSet()
 """All entries of the process, for statistics."""
+
+
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
+
+OFTEN = 64
+"""Calls past the limit for which every stored variant is tried."""
 
 
 class Tracing(threading.local):
@@ -110,13 +119,18 @@ class Entry:
         self.misses = 0
         self.retired_calls = 0
         self.closed = False
-        "the recompile limit has been met"
+        "the recompile limit has been met, and what was decided then doesn't fit"
+        self.rests: list[Variant] = []
+        "what the recompile limit decided: behind all variants"
         self.loaded = False
         self._unfit: set[int] = set()
         "variants (by id) whose fast guards failed although their data held"
-        self._made_for: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        "how often a variant was made for a module whose constants no other variant had"
-        self._layer: weakref.ref[Any] | None = None
+        self._served = Served()
+        self._behind: list[Line] = []
+        "bound `rests`"
+        self._given = 0
+        "calls that these took"
+        self._told = False
         self._last: Line | None = None
         self._thrifty = getattr(extent, "thrifty", False)
         self._lock = threading.Lock()
@@ -144,8 +158,9 @@ class Entry:
         with self._lock:
             self.retired_calls = self.graph_calls()
             self.variants, self.lines, self._unfit, self._last = [], [], set(), None
-            self.closed = self.loaded = False
-            self._made_for.clear()
+            self.rests, self._behind, self._given = [], [], 0
+            self.closed = self.loaded = self._told = False
+            self._served.clear()
             self.moved, self.numbers = {}, frozenset()
             for home in self.homes:
                 home.clear()
@@ -203,6 +218,10 @@ class Entry:
             return None
         if _traced_by_debugger(self.spec):
             return None
+        for rest in self._behind:
+            answer = rest.probe(*args)
+            if answer is not MISS and not self._tries():
+                return answer
         if self._thrifty and not self._worth_it(args):
             return None
         if not self._lock.acquire(blocking=False):
@@ -219,6 +238,12 @@ class Entry:
         self._retire(line)
         return None
 
+    def _tries(self) -> bool:
+        """Whether variants that aren't bound yet are tried before a call is left to Python: ever more rarely."""
+        self._given += 1
+        often = self._given <= OFTEN or not self._given & (self._given - 1)
+        return often and len(self.lines) < len(self.variants)
+
     def _worth_it(self, args: tuple[Any, ...]) -> bool:
         """Whether this call meets tensors: its arguments, or what it names of its module."""
         if worth.meets_tensors(args):
@@ -226,10 +251,16 @@ class Entry:
         named = (self.globals.get(name) for name in self.code().co_names)
         return any(issubclass(type(obj), worth.MET) for obj in named)
 
-    def explain(self, args: tuple[Any, ...]) -> list[str]:
-        """Why no variant fits: the first guard that fails of each."""
+    def explain(self, args: tuple[Any, ...]) -> list[Reason]:
+        """Why no variant fits: the first guard that fails of each, oldest first."""
         failed = (binding.explain_miss(variant, args, self.globals) for variant in self.variants)
-        return [sentences[0] for sentences in failed if sentences]
+        return [self._in_words(reasons[0]) for reasons in failed if reasons]
+
+    def _in_words(self, reason: Reason) -> Reason:
+        """The reason with the user's words for what lies on the stack behind a break."""
+        from aotdyn.report import words
+
+        return words.of_stack(reason, self.code(), self.spec)
 
     # Finding a variant.
 
@@ -241,16 +272,18 @@ class Entry:
             return None  # past the limit, arms are tried again ever more rarely
         if not self.loaded:
             self.loaded = True
-            self.variants.extend(cold.load(self))
+            for variant in cold.load(self):
+                (self.rests if variant.rest else self.variants).append(variant)
         tracing.active = True
         try:
             known = self._rebind(args)
             if known is not None:
                 return known
-            if self._at_limit(args):
-                return None
-            variant = self._trace(args)
-            return None if variant is None else self._bind(variant, args)
+            found = limit.count(self._fit(), self._served, args, self.globals)
+            if self._at_limit(found):
+                return self._give_up(found, args)
+            traced = self._trace(args, found)
+            return None if traced is None else self._bind(traced, args)
         except errors.AotdynError:
             raise
         except (RecursionError, MemoryError):
@@ -263,18 +296,20 @@ class Entry:
 
     def _rebind(self, args: tuple[Any, ...]) -> Line | None:
         """Binds the first known variant whose data holds: one from the store, or one whose objects were replaced."""
-        for variant in self.variants:
-            if id(variant) not in self._unfit:
-                try:
-                    return self._bind(variant, args)
-                except binding.BindingMiss:
-                    continue
+        for variant in [*self._fit(), *self.rests]:
+            try:
+                return self._bind(variant, args)
+            except binding.BindingMiss:
+                continue
         return None
+
+    def _fit(self) -> list[Variant]:
+        return [variant for variant in self.variants if id(variant) not in self._unfit]
 
     def _bind(self, variant: Variant, args: tuple[Any, ...]) -> Line:
         from aotdyn.runtime import cold
 
-        if getattr(self.extent, "fullgraph", False):
+        if getattr(self.extent, "fullgraph", False) and not variant.rest:
             self._whole(variant)
         host = binding.Host(
             graph=lambda inputs: cold.graph(self, variant, inputs),
@@ -286,6 +321,11 @@ class Entry:
         bound = binding.bind(variant, args, self.globals, host, _answer_miss)
         asks = {"kframe": sys._getframe, "kstranger": self.stranger} if self.direct else {}
         line = Line(variant, bound, knext=self.others, **asks)
+        if variant.rest:
+            self._tell(variant.leave)
+            self._behind = [line, *(old for old in self._behind if old.variant is not variant)]
+            return line
+        self._served.note(variant, args, self.globals)
         for old in self.lines:
             if old.variant is variant:
                 self.retired_calls += old.graph_calls()
@@ -323,26 +363,18 @@ class Entry:
                 f"{self.spec.qualname} is left to Python, which fullgraph=True forbids: {variant.leave}"
             )
 
-    def _trace(self, args: tuple[Any, ...]) -> Variant | None:
+    def _trace(self, args: tuple[Any, ...], found: limit.Count) -> Variant | None:
         from aotdyn.runtime import cold
 
         if self.variants:
-            reasons = self.explain(args) or ["no variant fits"]
-            events.recompile(self.spec.qualname, reasons[0])
-            from aotdyn.report import logs
-
-            logs.logger("recompiles").debug("%s is traced again: %s", self.spec.qualname, "; ".join(reasons))
-            if config.current().error_on_recompile:
-                raise errors.RecompileLimitError(f"{self.spec.qualname} would be compiled again: {'; '.join(reasons)}")
+            self._again(args)
             self._learn(args)
         variant = cold.trace(self, args)
         if variant is None:
             return None
+        variant.restless = limit.rows(found.restless)
         self._lower(variant)
         self.variants.append(variant)
-        layer = self._layer() if self._layer is not None else None
-        if layer is not None:
-            self._made_for[layer] = self._made_for.get(layer, 0) + 1
         if not variant.process_local:
             cold.save(self, variant)
             other = cold.foresee(self, variant, args)
@@ -350,6 +382,17 @@ class Entry:
                 self._lower(other)
                 cold.save(self, other)
         return variant
+
+    def _again(self, args: tuple[Any, ...]) -> None:
+        """Say why a call is traced that others were traced before."""
+        from aotdyn.report import logs
+
+        reasons = self.explain(args) or [Reason.of("no variant fits")]
+        events.recompile(self.spec.qualname, reasons[-1])
+        said = "; ".join(merged(reasons))
+        logs.logger("recompiles").debug("%s is traced again: %s", self.spec.qualname, said)
+        if config.current().error_on_recompile:
+            raise errors.RecompileLimitError(f"{self.spec.qualname} would be compiled again: {said}")
 
     def _learn(self, args: tuple[Any, ...]) -> None:
         """Note the sizes by which the call misses a variant, and those that earlier traces knew of."""
@@ -372,34 +415,51 @@ class Entry:
         variant.code, variant.pool = marshal.dumps(compiled), lowered.pool
         return compiled, lowered.pool
 
-    def _counted(self, args: tuple[Any, ...]) -> int:
-        """How many variants count against this call's limit.
-
-        Not those of other layers with constants of their own (a `layer_idx`),
-        but as many as were made for this call's layer.
-        """
-        count, layer = 0, None
-        for variant in self.variants:
-            if id(variant) not in self._unfit:
-                other = binding.receiver(variant, args, self.globals)
-                count += other is None
-                layer = layer if other is None else other
-        self._layer = None if layer is None else weakref.ref(layer)
-        return count + (0 if layer is None else self._made_for.get(layer, 0))
-
-    def _at_limit(self, args: tuple[Any, ...]) -> bool:
+    def _at_limit(self, found: limit.Count) -> bool:
         options = config.current()
-        if self._counted(args) < options.recompile_limit and len(self.variants) < options.accumulated_recompile_limit:
-            return False
-        if not self.closed:
+        full = len(self.variants) >= options.accumulated_recompile_limit
+        return full or len(found.counted) >= options.recompile_limit
+
+    def _give_up(self, found: limit.Count, args: tuple[Any, ...]) -> Line | None:
+        """Past the limit: from now on Python runs calls like this one. What is decided is kept."""
+        from aotdyn.runtime import cold
+
+        options = config.current()
+        enough = len(found.counted) >= options.recompile_limit
+        option = "recompile_limit" if enough else "accumulated_recompile_limit"
+        text = limit.told(self._where(), found, len(self.variants), option, self._in_words)
+        if options.fail_on_recompile_limit_hit:
+            raise errors.RecompileLimitError(text)
+        variant = limit.verdict(found, self.rests, text)
+        if variant is None:
             self.closed = True
-            reasons = "; ".join(self.explain(args)) or "no guard fails by its data"
-            text = f"{self.spec.qualname} has {len(self.variants)} variants (recompile_limit): {reasons}"
-            if options.fail_on_recompile_limit_hit:
-                raise errors.RecompileLimitError(text)
-            _logger().warning("%s; other calls run as plain Python", text)
+            self._tell(text)
+            return None
+        self._lower(variant)
+        if len(self.rests) >= limit.RESTS:
+            for old in self.rests:
+                cold.prune(self, old)
+            self.rests, self._behind = [], []
+        self.rests.append(variant)
+        if not variant.process_local:
+            cold.save(self, variant)
+        try:
+            return self._bind(variant, args)
+        except binding.BindingMiss:
+            self.closed = True
+            return None
+
+    def _where(self) -> str:
+        """The function, with its place."""
+        code, name = self.code(), self.spec.qualname
+        return name if code.co_filename.startswith(PACKAGE) else f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+    def _tell(self, text: str) -> None:
+        """Warn of the limit, once."""
+        if not self._told:
+            self._told = True
+            _logger().warning("%s", text)
             events.left_alone(self.spec.qualname, text)
-        return True
 
     def _promote(self, line: Line) -> None:
         self.lines = [line, *(other for other in self.lines if other is not line)]

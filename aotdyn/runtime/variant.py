@@ -68,11 +68,15 @@ class SourceData(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GuardData(msgspec.Struct, frozen=True, array_like=True):
-    """A fact: `kind` of guards.kinds holds of the object at `source`, with `expected` as data."""
+    """A fact: `kind` of guards.kinds holds of the object at `source`, with `expected` as data.
+
+    `place` says which of the variant's `places` asked for it first; -1: none that is known.
+    """
 
     source: int
     kind: str
     expected: Any = None
+    place: int = -1
 
 
 class Instruction(msgspec.Struct, frozen=True, array_like=True):
@@ -136,6 +140,12 @@ class Variant(msgspec.Struct):
     "source indices of functions that Python calls where the trace ended"
     moving: list[tuple[int, list[int]]] = []
     "sizes known to vary, for the next trace: a source's index and its dimensions (none: the int itself)"
+    restless: list[list[SourceData]] = []
+    "what was seen to change on one and the same module: the rows of each source, itself the last"
+    places: list[tuple[str, int]] = []
+    "lines of the program that asked for guards: file and number"
+    rest: bool = False
+    "what the recompile limit decided: it stands behind all other variants"
     operations: int = 0
     eager_operations: int = 0
     code: bytes = b""

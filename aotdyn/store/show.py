@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from aotdyn.runtime.variant import FrameSpec, ResumePoint, Variant
+from aotdyn.guards import shapes
+from aotdyn.runtime.variant import FrameSpec, GuardData, ResumePoint, Variant
 from aotdyn.store.inventory import Environment, Stored, frame_name, readable
 
 
@@ -67,12 +68,21 @@ def guards(one: Variant) -> list[str]:
         sources: list[Any] = [str(source) for source in decode_sources(one.sources)]
     except LookupError:  # a constant that this process can't find: show the rows as they are stored
         sources = [f"{row.kind} {row.key!r}" for row in one.sources]
-    return [_guard(sources, guard.source, guard.kind, guard.expected) for guard in one.guards] or ["(none)"]
+    return [_guard(sources, guard) + _place(one, guard) for guard in one.guards] or ["(none)"]
 
 
-def _guard(sources: list[str], source: int, kind: str, expected: Any) -> str:
-    name = sources[source] if 0 <= source < len(sources) else "this process"
-    return f"{name}: {kind}" + ("" if expected is None else f" {expected!r}")
+def _guard(sources: list[str], guard: GuardData) -> str:
+    if guard.kind == "SHAPE":
+        return shapes.in_words(guard.expected, sources)
+    name = sources[guard.source] if 0 <= guard.source < len(sources) else "this process"
+    return f"{name}: {guard.kind}" + ("" if guard.expected is None else f" {guard.expected!r}")
+
+
+def _place(one: Variant, guard: GuardData) -> str:
+    if not 0 <= guard.place < len(one.places):
+        return ""
+    file, line = one.places[guard.place]
+    return f"  [{file}:{line}]"
 
 
 def program(one: Variant) -> list[str]:

@@ -237,8 +237,11 @@ def _variant(
             t.guard_global(fact)
     _tell_apart(t)
     _tell_found(t, table)
-    guards = [_guard(t, table, kind, source, expected) for kind, source, expected in list(t.guards.values())]
-    guards.extend(t.sizes.guards(table))
+    places: dict[tuple[str, int], int] = {}
+    guards = []
+    for key, (kind, source, expected) in list(t.guards.items()):
+        guards.append(_placed(_guard(t, table, kind, source, expected), t.asked[key], places))
+    guards.extend(_placed(guard, place, places) for guard, place in t.sizes.guards(table))
     if t.global_facts:
         guards.append(GuardData(-1, "GLOBAL", t.state.initial(t.global_facts)))
     variant = Variant(
@@ -257,8 +260,15 @@ def _variant(
         process_local=list(t.process_local),
         locals=list(t.locals) or None,
         moving=t.sizes.moving(table),
+        places=list(places),
     )
     return variant, module, [t.by_source[source].obj for source in kept]
+
+
+def _placed(guard: GuardData, place: tuple[str, int] | None, places: dict[tuple[str, int], int]) -> GuardData:
+    """The guard with the number of the line that asked for it."""
+    number = -1 if place is None else places.setdefault(place, len(places))
+    return GuardData(guard.source, guard.kind, guard.expected, number)
 
 
 def _tell_apart(t: Any) -> None:

@@ -177,8 +177,8 @@ class Sizes:
                     f" it the constant {each.real.size(dim)}; maybe_mark_dynamic would let it",
                 )
 
-    def guards(self, table: SourceTable) -> Iterator[GuardData]:
-        """SHAPE guards, each fact once."""
+    def guards(self, table: SourceTable) -> Iterator[tuple[GuardData, tuple[str, int] | None]]:
+        """SHAPE guards, each fact once, with the line that asked."""
         seen: set[str] = set()
         for expression in self._facts():
             names: dict[Any, str] = {}
@@ -187,7 +187,20 @@ class Sizes:
             mark = f"{written} {where}"
             if where and mark not in seen:
                 seen.add(mark)
-                yield GuardData(-1, "SHAPE", {"expr": written, "names": where})
+                yield GuardData(-1, "SHAPE", {"expr": written, "names": where}), self._asked(expression)
+
+    def _asked(self, expression: Any) -> tuple[str, int] | None:
+        """The line that asked for a fact; of a range, the last that narrowed it; None where sizes alone say it."""
+        env, places = self.t.builder.shape_env, self.t.builder.asked
+        for guard in env.guards:
+            if expression in (guard.expr, self._fixed(guard.expr)):
+                return places.get(id(guard))
+        if expression.is_Relational and expression.args[1] == 2:
+            return None
+        for guard in reversed(env.guards):
+            if guard.expr.is_Relational and expression.free_symbols == guard.expr.free_symbols:
+                return places.get(id(guard))
+        return None
 
     def moving(self, table: SourceTable) -> list[tuple[int, list[int]]]:
         """What to make symbolic the next time, as rows of the variant."""

@@ -8,6 +8,7 @@ Python's meaning (that is `model`) and runs no instruction (that is `frame`).
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 import time
 import types
@@ -67,6 +68,10 @@ _INLINED = (
 )
 
 
+NOT_THE_USERS = (os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__)))
+"""Folders whose lines no user wrote."""
+
+
 class Stop(Exception):
     """The planned end of this trace was reached: the frame may be given up at the instruction it stands before."""
 
@@ -104,9 +109,12 @@ class Tracer:
         # Tracebacks of raised exceptions, outermost first: one tuple is one traceback, that several may have.
         self.thrown: dict[Value, tuple[tuple[str, int, str], ...]] = {}
         self.builder = GraphBuilder(
-            scalar_outputs=options.capture_scalar_outputs, shape_outputs=options.capture_dynamic_output_shape_ops
+            scalar_outputs=options.capture_scalar_outputs,
+            shape_outputs=options.capture_dynamic_output_shape_ops,
+            line=self.users_line,
         )
         self.guards: dict[Any, tuple[str, Source | None, Any]] = {}
+        self.asked: dict[Any, tuple[str, int] | None] = {}  # lines of the program that guards are noted for first
         self.inputs: list[Source] = []
         self.input_versions: list[tuple[Any, int]] = []
         self.global_facts: dict[str, Any] = {}
@@ -376,7 +384,9 @@ class Tracer:
         key = (kind, source, constants.token(expected) if kind in ("LACKS", "HAS", "NOATTR") else None)
         if kind in ("SAME", "DISTINCT", "ORDER"):
             key = (kind, source, expected)
-        self.guards.setdefault(key, (kind, source, expected))
+        if key not in self.guards:
+            self.guards[key] = (kind, source, expected)
+            self.asked[key] = self.users_line()
 
     def set_order(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """The order of a set to which `keys` were added one by one: a fact of the process where there are strings."""
@@ -541,6 +551,15 @@ class Tracer:
         if frame is None:
             return ("", 0, self.spec.qualname)
         return (frame.code.co_filename, frame.line or 0, frame.code.co_qualname)
+
+    def users_line(self) -> tuple[str, int] | None:
+        """File and line of the innermost frame of the program's own (torch's aren't); None where none has begun."""
+        frame = found = self.frame
+        while frame is not None:
+            if not frame.code.co_filename.startswith(NOT_THE_USERS):
+                return (frame.code.co_filename, frame.line or 0)
+            found, frame = frame, frame.caller
+        return None if found is None else (found.code.co_filename, found.line or 0)
 
     def stack_lines(self) -> list[tuple[str, int, str]]:
         """File, line and function of every frame, outermost first."""

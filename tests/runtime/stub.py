@@ -72,6 +72,9 @@ class Cold:
     def save(self, entry: Any, variant: Variant) -> None:
         self.saved.append(variant)
 
+    def prune(self, entry: Any, variant: Variant) -> None:
+        self.saved.remove(variant)
+
     def failed(self, entry: Any, error: Exception) -> None:
         self.failures.append(error)
 

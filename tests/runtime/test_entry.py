@@ -117,7 +117,7 @@ def test_limit(make, caplog):
     assert [answer is not None for answer in answers] == [True, True, False, False, False, True, True]
     assert cold.traced == 2
     assert len(caplog.records) == 1
-    assert "`n` was 1, is 3" in caplog.text
+    assert "`n` was 1 and 2, is 3" in caplog.text
     with config.overrides(recompile_limit=1, fail_on_recompile_limit_hit=True):
         _, _, call = make()
         call(T, 1)

@@ -349,7 +349,8 @@ def test_the_limit_is_told_once(caplog):
     assert len(f.variants) == 8
     warnings = [record.getMessage() for record in caplog.records if "recompile_limit" in record.getMessage()]
     assert len(warnings) == 1
-    assert "`x.shape[0]` was 2, is 10" in warnings[0]
+    assert "`x.shape[0]` was 2, 3, 4, 5, 6, 7, 8 and 9, is 10" in warnings[0]
+    assert "dynamic=None or True" in warnings[0]
 
 
 PROGRAM = """

@@ -1,0 +1,251 @@
+"""The recompile limit: which variants count against a call, and what is decided where there are enough.
+
+A limit is met by one function that would be made again and again for a value
+that moves. It isn't met by the many modules of a class, each with constants of
+its own: a variant counts only if nothing else than what moves tells this call
+from it. What was seen to change on one and the same module moves; that is kept
+with the variants (`Variant.restless`), so that a later process knows it from
+the start. Facts of anything but a module count without more ado.
+
+What is decided is a variant as well: `rest`, which leaves the frame to Python
+where the facts hold that don't move. It stands behind all others, and is
+stored, so that no process traces what an earlier one gave up.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+
+from aotdyn.guards import constants, kinds, tensors
+from aotdyn.guards.kinds import Reason
+from aotdyn.guards.sources import Env, Source, SourceTable, decode_sources
+from aotdyn.runtime import binding
+from aotdyn.runtime.variant import Instruction, Variant
+
+OWNED = ("CONST", "TYPE", "CLASS", "KEYS", "LEN", "LACKS", "HAS", "NOATTR", "OBJECT", "FUNCTION", "TENSOR", "TRUTH")
+"""Kinds of facts by which one module differs from another of its class."""
+
+RESTS = 8
+"""Verdicts of one entry that are kept apart; from then on one takes the place of all."""
+
+
+class Missed(NamedTuple):
+    """A variant that a call misses: the guards that fail, by number, and what they were read from."""
+
+    variant: Variant
+    env: Env
+    failed: list[int]
+
+
+class Served:
+    """Which modules each variant of an entry was made or bound for, while they live."""
+
+    def __init__(self) -> None:
+        self._modules: dict[int, list[weakref.ref[Any]]] = {}
+
+    def note(self, variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> None:
+        """A variant serves this call."""
+        known = self._modules.setdefault(id(variant), [])
+        env = binding.environment(variant, args, globals)
+        for source in env.sources:
+            module = _outermost(source, env)
+            if module is not None and not any(each() is module for each in known):
+                known.append(weakref.ref(module))
+
+    def knows(self, variant: Variant, module: Any) -> bool:
+        """Whether a variant served this very module."""
+        return any(each() is module for each in self._modules.get(id(variant), ()))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._modules.clear()
+
+
+class Count(NamedTuple):
+    """The variants that count against a call, and the sources that were seen to move on one module."""
+
+    counted: list[Missed]
+    restless: list[Source]
+
+
+def count(variants: Iterable[Variant], served: Served, args: Sequence[Any], globals: dict[str, Any]) -> Count:
+    """What counts against the limit of a call that misses all `variants`."""
+    missed = list(_missed(variants, args, globals))
+    restless: dict[Source, None] = {}
+    for each in missed:
+        restless.update(dict.fromkeys(known(each.variant)))
+    for each in missed:
+        owned = list(_owned(each))
+        if owned and all(served.knows(each.variant, module) for _, module in owned):
+            restless.update(dict.fromkeys(source for source, _ in owned))
+    counted = [each for each in missed if all(source in restless for source, _ in _owned(each))]
+    return Count(counted, [source for source in restless if _durable(source)])
+
+
+def known(variant: Variant) -> Iterator[Source]:
+    """What a variant knows to move."""
+    for rows in variant.restless:
+        try:
+            yield decode_sources(rows)[-1]
+        except LookupError:
+            continue  # a constant that this process can't find: nothing here is reached by it
+
+
+def rows(sources: Iterable[Source]) -> list[list[Any]]:
+    """Sources as `Variant.restless` holds them."""
+    tables = []
+    for source in sources:
+        table = SourceTable()
+        table.add(source)
+        tables.append(table.rows)
+    return tables
+
+
+def _missed(variants: Iterable[Variant], args: Sequence[Any], globals: dict[str, Any]) -> Iterator[Missed]:
+    for variant in variants:
+        try:
+            env = binding.environment(variant, args, globals)
+        except binding.BindingMiss:
+            continue
+        yield Missed(variant, env, list(binding.failures(variant, env)))
+
+
+def _owned(missed: Missed) -> Iterator[tuple[Source, Any]]:
+    """Sources of failed guards that are a module's own, each with the outermost module that it is reached through."""
+    for i in missed.failed:
+        guard = missed.variant.guards[i]
+        if guard.kind in OWNED and guard.source >= 0:
+            source = missed.env.sources[guard.source]
+            module = _outermost(source, missed.env) if source.bases else None
+            if module is not None:
+                yield source, module
+
+
+def _outermost(source: Source, env: Env) -> torch.nn.Module | None:
+    """The first module on the way to a source, itself included; None where there is none."""
+    path = [source]
+    while path[-1].bases:
+        path.append(path[-1].bases[0])
+    for each in reversed(path):
+        try:
+            obj = env.read(each)
+        except (RecursionError, MemoryError):
+            raise
+        except Exception:  # not there in this call
+            return None
+        if isinstance(obj, torch.nn.Module):
+            return obj
+    return None
+
+
+def _durable(source: Source) -> bool:
+    return source.kind != "local" and all(_durable(base) for base in source.bases)
+
+
+# The verdict
+
+
+def verdict(found: Count, before: list[Variant], text: str) -> Variant | None:
+    """The variant that gives to Python what the call has in common with the last variant that it misses."""
+    if not found.counted:
+        return None
+    last = found.counted[-1]
+    if len(before) >= RESTS:
+        last = Missed(before[-1], Env(last.env.args, last.env.globals, before[-1].locals, _sources(before[-1])), [])
+    moving = {each.env.sources[g.source] for each in found.counted for g in _failed(each) if g.source >= 0}
+    moving.update(found.restless)
+    return Variant(
+        spec=last.variant.spec,
+        sources=last.variant.sources,
+        guards=list(_lasting(last, moving)),
+        inputs=[],
+        graph=None,
+        epilogue=[Instruction("const", 0, (constants.encode(None),)), Instruction("return", -1, (0,))],
+        inlined=last.variant.inlined,
+        leave=text,
+        callees=[guard.source for guard in last.variant.guards if guard.kind == "FUNCTION"],
+        restless=rows(found.restless),
+        places=last.variant.places,
+        process_local=last.variant.process_local,
+        locals=last.variant.locals,
+        rest=True,
+    )
+
+
+def _sources(variant: Variant) -> list[Source]:
+    return decode_sources(variant.sources)
+
+
+def _failed(missed: Missed) -> Iterator[Any]:
+    return (missed.variant.guards[i] for i in missed.failed)
+
+
+def _lasting(missed: Missed, moving: set[Source]) -> Iterator[Any]:
+    """The guards that hold for the call and don't speak of what moves; of a tensor whose sizes do, the rest."""
+    for guard in missed.variant.guards:
+        source = missed.env.sources[guard.source] if guard.source >= 0 else None
+        if guard.kind == "TENSOR" and source in moving:
+            guard = msgspec.structs.replace(guard, expected=_of_any_size(guard.expected))
+        elif guard.kind == "SHAPE" or (source is not None and _rests_on(source, moving)):
+            continue
+        if binding.holds(guard, missed.env):
+            yield guard
+
+
+def _rests_on(source: Source, moving: set[Source]) -> bool:
+    return source in moving or any(_rests_on(base, moving) for base in source.bases)
+
+
+def _of_any_size(expected: dict[str, Any]) -> dict[str, Any]:
+    free = [None] * len(expected["shape"])
+    return {**expected, "shape": free, "stride": free if expected["stride"] is not None else None, "offset": None}
+
+
+# What is said
+
+
+def told(where: str, found: Count, total: int, option: str, in_words: Callable[[Reason], Reason]) -> str:
+    """The warning: what failed, oldest to newest, and what would help."""
+    failed = (binding.reasons(each.variant, each.env, each.failed[:1]) for each in found.counted)
+    reasons = [in_words(reason) for each in failed for reason in each]
+    lines = [f"{where} has {total} variants, as many as {option} allows; calls that fit none run as plain Python."]
+    lines += [f"  {sentence}" for sentence in kinds.merged(reasons)]
+    lines += [f"  {hint}" for hint in dict.fromkeys(filter(None, map(_hint, found.counted)))]
+    return "\n".join(lines)
+
+
+def _hint(missed: Missed) -> str:
+    """What would help against the first guard that fails."""
+    if not missed.failed:
+        return ""
+    guard = missed.variant.guards[missed.failed[0]]
+    source = missed.env.sources[guard.source] if guard.source >= 0 else None
+    if guard.kind == "TENSOR" and source is not None:
+        dims = tensors.moved(missed.env.read(source), guard.expected)
+        return SIZES if dims else ""
+    if guard.kind == "CONST" and isinstance(constants.decode(guard.expected), (int, float)):
+        return NUMBERS if source is not None and _outermost(source, missed.env) is None else ATTRIBUTES
+    return HINTS.get(guard.kind, "")
+
+
+SIZES = (
+    "Sizes that vary take one variant where they may be symbols: dynamic=None or True in compile(),"
+    " mark_dynamic, or [[tool.aotdyn.shapes]] in pyproject.toml; or pad to a few sizes."
+)
+NUMBERS = "A number that varies takes one variant as a tensor, or where only operators of torch see it."
+ATTRIBUTES = (
+    "A number that a module keeps and Python looks at is a constant of the graph: keep it in a tensor,"
+    " or look at it outside of what is compiled."
+)
+HINTS = {
+    "SHAPE": "Each branch on a size makes a variant: torch._check says what always holds, torch.where takes both.",
+    "LEN": "A container's length is a constant of the graph: pass a tensor, or a container of one length.",
+    "KEYS": "The keys of a mapping are constants of the graph.",
+    "FUNCTION": "Each function that is handed over makes a variant: make it once, and not at each call.",
+    "GLOBAL": "Modes are constants of the graph: call the function under one of them.",
+}
