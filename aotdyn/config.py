@@ -34,6 +34,12 @@ class Options(msgspec.Struct, frozen=True):
     "whether the store is used at all"
     cache_trust: bool = False
     "use a cache that other users can write to; not from pyproject.toml"
+    cache_sign: bool = False
+    "sign what is stored, and read only what is signed by a key that is trusted; not from pyproject.toml"
+    cache_keys: str = ""
+    "folder of the keys; empty: aotdyn/keys in the user's configuration folder; not from pyproject.toml"
+    cache_limit: int = 4096
+    "MiB that the store may take: past them what wasn't used for longest goes"
     claim_seconds: float = 60.0
     "how long a process waits for another that compiles the same graph, before it does so itself"
     backend: str = ""
@@ -115,7 +121,7 @@ _TYPES = {name: type(getattr(_DEFAULTS, name)) for name in Options.__struct_fiel
 _VARIABLES = {f"AOTDYN_{name.upper()}": name for name in _TYPES}
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _WORDS[""] = False
-_NOT_FROM_PROJECT = ("cache_trust",)
+_NOT_FROM_PROJECT = ("cache_trust", "cache_sign", "cache_keys")
 
 _arguments: dict[str, Any] = {}
 _project_start: Path | None = None

@@ -14,10 +14,8 @@ alignment is no part of their key.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
-import platform
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -28,7 +26,7 @@ import msgspec
 import torch
 from torch import fx
 
-from aotdyn.backends import aliasing, conditions, context, packages, training
+from aotdyn.backends import aliasing, ambient, conditions, context, packages, training
 from aotdyn.backends.context import Compiled
 from aotdyn.backends.packages import CONDITIONS, DEFAULTS, MODEL
 from aotdyn.errors import BackendError
@@ -92,43 +90,12 @@ def kernel_key(program: Program, inputs: Sequence[torch.Tensor], options: dict[s
         metadata,
         aliasing.pattern(inputs, range(len(inputs))),
         sorted((name, repr(value)) for name, value in {**DEFAULTS, **options}.items()),
-        _ambient(),
-        _machine(),
+        ambient.modes(),
+        ambient.settings(),
+        ambient.machine(),
         "one" if torch.get_num_threads() == 1 else "many",
     ]
     return hashlib.blake2b(msgspec.msgpack.encode(facts), digest_size=16).hexdigest()
-
-
-def _ambient() -> list[Any]:
-    """Modes and defaults of the thread that a graph may be compiled differently for."""
-    return [
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu") and str(torch.get_autocast_dtype("cpu")),
-        str(torch.get_default_dtype()),
-        torch.are_deterministic_algorithms_enabled(),
-        torch.get_float32_matmul_precision(),
-        torch.backends.mkldnn.enabled,
-        [
-            torch._C._get_flash_sdp_enabled(),
-            torch._C._get_mem_efficient_sdp_enabled(),
-            torch._C._get_math_sdp_enabled(),
-        ],
-    ]
-
-
-@functools.cache
-def _machine() -> list[str]:
-    """torch's version and the processor's instruction set: kernels are compiled for the very machine."""
-    flags = platform.processor()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            flags = next((line for line in lines if line.startswith(("flags", "Features"))), flags)
-    except OSError:
-        pass
-    flags = " ".join(sorted(flags.partition(":")[2].split()) or [flags])
-    capability = torch.backends.cpu.get_cpu_capability()
-    return [str(torch.__version__), platform.system(), platform.machine(), capability, flags]
 
 
 def _unsuitable(program: Program, inputs: Sequence[torch.Tensor]) -> str:
@@ -354,7 +321,7 @@ class _Job:
         """Store a kernel's files; None where there is no store, or it can't be written."""
         if self.store is None or digest is None:
             return None
-        return self.store.save_kernel(digest, files, self.key or "")
+        return self.store.save_kernel(digest, files, self.key or "", ambient.about())
 
 
 def _check_gradients(seen: Interpreted, overlapping: bool) -> None:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from aotdyn import config
 from aotdyn.cli import text
-from aotdyn.errors import AotdynError
+from aotdyn.errors import AotdynError, ConfigError
 from aotdyn.hook import activate, patch
 from aotdyn.hook import main as programs
 from aotdyn.hook.select import Selection, is_standard, program_folder
@@ -37,6 +37,7 @@ def parser(command: str) -> argparse.ArgumentParser:
     add = made.add_argument
     add("--backend", metavar="NAME", help="inductor, eager, or a name of torch's registry")
     add("--cache", metavar="DIR", help="keep the cache there")
+    add("--trust-cache", action="store_true", help="use the cache even if other users can write to it")
     add("--no-cache", action="store_true", help="neither read nor write a cache")
     add("--package", metavar="NAME", action="append", default=[], help="hook this package, too; may be given often, "
         "or take a list with commas; '*' means every module of the app and of site-packages")  # fmt: skip
@@ -72,12 +73,14 @@ def _command(command: str, argv: list[str]) -> int:
     try:
         args.no_cache = args.no_cache or command == "explain"  # what the cache holds isn't traced, nor told again
         options = _configure(args, target[0])
+        check_stats(args.stats)
         if not options.disable:
             check_backend(options.backend)
+            check_cache(options)
     except AotdynError as error:
         print(f"aotdyn: {error}", file=sys.stderr)
         return 2
-    _at_exit(args, command)
+    _at_exit(args, command, options.disable)
     try:
         outcome = _outcome(args, target, options)
     except programs.NotRunnable as error:
@@ -92,6 +95,7 @@ def _configure(args: argparse.Namespace, target: str) -> config.Options:
         backend=args.backend,
         cache_dir=None if args.cache is None else os.path.abspath(os.path.expanduser(args.cache)),
         cache=False if args.no_cache else None,
+        cache_trust=True if args.trust_cache else None,
         keep_torch_compile=True if args.keep_torch_compile else None,
     )
     options = config.current()
@@ -113,6 +117,58 @@ def check_backend(name: str) -> None:
     from aotdyn.backends import registry
 
     registry.resolve(name)
+
+
+def check_stats(path: str | None) -> None:
+    """Refuse a file for the counters that can't be written, before the program has run for it.
+
+    Raises:
+        ConfigError: says why.
+    """
+    if path is None:
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        reason = "is a directory"
+    elif not os.path.isdir(folder):
+        reason = f"lies in {folder}, which is no directory"
+    elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        reason = "can't be written by this user"
+    else:
+        return
+    raise ConfigError(f"--stats {path}: the file {reason}", hint="make the directory, or name another file")
+
+
+def check_cache(options: config.Options) -> None:
+    """Refuse under `strict` a cache that can't be trusted; else that is told when it is first used.
+
+    Raises:
+        CacheError: says why, and what to do.
+    """
+    if options.strict:
+        from aotdyn.store.store import configured
+
+        configured(config.cache_root(), options, options.cache_trust)
+
+
+def _unknown(packages: list[str]) -> list[str]:
+    """A remark for each name given as --package of which nothing was imported in the end."""
+    from importlib.machinery import PathFinder
+
+    remarks = []
+    for name in (part.strip() for each in packages for part in each.split(",")):
+        plain = name.removesuffix(".*")
+        if not plain or any(letter in plain for letter in "*?["):
+            continue
+        if any(loaded == plain or loaded.startswith(plain + ".") for loaded in list(sys.modules)):
+            continue
+        try:
+            there = PathFinder.find_spec(plain.partition(".")[0]) is not None
+        except (ImportError, ValueError):
+            there = False
+        what = "the program imported nothing of it" if there else "there is no module or package of that name"
+        remarks.append(f"aotdyn: --package {name} had no effect: {what}")
+    return remarks
 
 
 def _load(args: argparse.Namespace, target: str, options: config.Options) -> programs.Program:
@@ -173,7 +229,7 @@ def _print_exception(error: BaseException) -> None:
         sys.__excepthook__(kind, error, traceback)
 
 
-def _at_exit(args: argparse.Namespace, command: str) -> None:
+def _at_exit(args: argparse.Namespace, command: str, disabled: bool) -> None:
     """Say and write what happened when the process ends, behind the program's own exit handlers."""
     process = os.getpid()
     stats = None if args.stats is None else os.path.abspath(args.stats)
@@ -186,7 +242,11 @@ def _at_exit(args: argparse.Namespace, command: str) -> None:
                 events.write(stats)
             except OSError as error:
                 print(f"aotdyn: the stats can't be written to {stats}: {error.strerror}", file=sys.stderr)
-        if command == "explain":
+        for remark in () if disabled else _unknown(args.package):
+            print(remark, file=sys.stderr)
+        if disabled and (args.verbose or command == "explain"):
+            print(text.DISABLED, file=sys.stderr)
+        elif command == "explain":
             print(text.report(events.snapshot()), file=sys.stderr)
         elif args.verbose:
             print(text.summary(events.snapshot()), file=sys.stderr)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+DISABLED = "aotdyn: disabled by AOTDYN_DISABLE or pyproject.toml: the program ran as plain Python"
+
 
 def summary(stats: dict[str, Any]) -> str:
     """One line."""

@@ -70,6 +70,18 @@ def decode_program(data: bytes) -> Program:
         raise ValueError(f"not a graph: {error}") from error
 
 
+def check(data: bytes) -> None:
+    """See that bytes are a graph by their form, without looking for what it names.
+
+    Raises:
+        ValueError: they aren't.
+    """
+    try:
+        msgspec.msgpack.decode(data, type=GraphData)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+
+
 def key(graph: fx.GraphModule | Program, stacks: bool = True, durable: bool = True) -> str:
     """Digest (32 hex digits) of what the graph does: node and input names don't matter.
 

@@ -148,16 +148,10 @@ def shared_store() -> Any:
 
 
 def _open(root: Any, tracing_key: str, trust: bool) -> Any:
-    from aotdyn.errors import CacheError
-    from aotdyn.store.store import Store
+    from aotdyn.store.store import opened
 
-    if root is None:
-        return None
-    try:
-        return Store(root, tracing_key, trust=trust)
-    except CacheError as error:
-        log.warning("aotdyn: nothing is cached: %s", error)
-        return None
+    store = None if root is None else opened(root, tracing_key, trust)
+    return None if store is None or store.root is None else store
 
 
 @contextlib.contextmanager

@@ -50,21 +50,14 @@ def _options(extent: Extent) -> config.Options:
 
 def store(extent: Extent = HOOK) -> Store:
     """The store that the options name: variants of other options are others."""
-    from aotdyn.store.store import Store
+    from aotdyn.store import store as stores
 
     options = _options(extent)
     key = (options.cache_dir, options.cache, options.tracing_key())
     found = _stores.get(key)
     if found is None:
-        root = config.cache_root()
-        try:
-            found = Store(root, options, trust=options.cache_trust)
-        except errors.CacheError as error:
-            log.warning("%s; nothing is cached", error)
-            if options.strict:
-                raise
-            found = Store(None, options)
-        _stores[key] = found
+        make = stores.configured if options.strict else stores.opened
+        found = _stores[key] = make(config.cache_root(), options, options.cache_trust)
     return found
 
 
@@ -87,6 +80,12 @@ def load(entry: Entry) -> list[Variant]:
         found = store(entry.extent).load(entry.spec)
     events.count("variants_loaded", len(found))
     return found
+
+
+def missed(entry: Entry, reason: str) -> None:
+    """Keep why none of the variants that were there fitted a call."""
+    if not forgotten():
+        store(entry.extent).note_miss(entry.spec, reason)
 
 
 _forgotten = False

@@ -369,6 +369,7 @@ class Entry:
         if self.variants:
             self._again(args)
             self._learn(args)
+            cold.missed(self, "; ".join(reasons))
         variant = cold.trace(self, args)
         if variant is None:
             return None

@@ -1,20 +1,24 @@
-"""`python -m aotdyn cache`: look into the on-disk cache, and tidy it up."""
+"""`python -m aotdyn cache`: look into the on-disk cache, tidy it up, take it along."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from aotdyn import config
 from aotdyn.errors import AotdynError, CacheError
 from aotdyn.runtime.variant import FrameSpec
-from aotdyn.store import disk
+from aotdyn.store import disk, signing, usage
 from aotdyn.store.environment import environment_key
-from aotdyn.store.inventory import FOLDERS, Environment, Inventory, Removed, Stored, Tally, readable, usage
+from aotdyn.store.inventory import FOLDERS, Environment, Inventory, Removed, Stored, Tally, readable, usage_of
+
+Found = list[tuple[Environment, dict[FrameSpec, list[Stored]]]]
 
 
 def main(argv: list[str]) -> int:
@@ -34,84 +38,141 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m aotdyn cache", description="Look at the cache, and tidy it up.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    made = {}
     for name, run, text in (
         ("ls", ls, "list the stored functions, their variants and sizes"),
         ("show", show, "print a function's variants: guards, prologue, graph, epilogue, continuations"),
-        ("path", path, "print the cache's directory"),
+        ("verify", verify, "check every stored file by schema, digest and signature, and say what to do"),
+        ("gc", gc, "remove what is unused, unreferenced, over the limit or left by killed processes"),
         ("clear", clear, "remove everything stored, without asking"),
-        ("gc", gc, "remove what is unused, unreferenced or left by killed processes"),
-        ("verify", verify, "check every stored file by schema and digest"),
+        ("export", export, "write what is stored to one file, a bundle"),
+        ("import", import_, "store what a bundle holds"),
+        ("path", path, "print the cache's directory"),
+        ("key", key, "keys that sign what is stored: new, ls, trust"),
     ):
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        command.add_argument("--dir", type=Path, metavar="DIR", help="the cache's directory, instead of the options'")
+        add = command.add_argument
+        add("--cache", "--dir", dest="dir", type=Path, metavar="DIR", help="the cache's directory, instead of the "
+            "options'")  # fmt: skip
+        add("--trust-cache", action="store_true", help="use the cache even if other users can write to it")
+        add("--json", action="store_true", help="print data, as JSON")
         command.set_defaults(run=run)
-        if name == "show":
-            command.add_argument("function", metavar="FUNCTION", help="`module.qualname`, `qualname`, or the end of it")
-        elif name == "gc":
-            command.add_argument(
-                "--days", type=float, default=30, help="what wasn't used for so long goes (default 30)"
-            )
-        elif name == "verify":
-            command.add_argument("--repair", action="store_true", help="remove what is damaged")
+        made[name] = command
+    add = made["show"].add_argument
+    add("function", metavar="FUNCTION", help="`module.qualname`, `qualname`, or the end of it")
+    add("--why-miss", action="store_true", help="say why what is stored of it isn't used by this environment")
+    add = made["gc"].add_argument
+    add("--days", type=float, default=30, help="what wasn't used for so long goes (default 30)")
+    add("--limit", type=int, metavar="MIB", help="evict down to so much (default: the option cache_limit)")
+    made["verify"].add_argument("--repair", action="store_true", help="remove what is damaged")
+    add = made["export"].add_argument
+    add("file", type=Path, metavar="FILE")
+    add("--package", action="append", default=[], metavar="NAME", help="only functions of this package or module, and "
+        "what follows them; may be given often")  # fmt: skip
+    made["import"].add_argument("file", type=Path, metavar="FILE")
+    add = made["key"].add_argument
+    add("action", choices=("new", "ls", "trust"))
+    add("key", nargs="?", help="trust: a public key, as hex digits or a file")
+    add("--name", help="trust: a name to know it by")
+    add("--replace", action="store_true", help="new: even if there is one")
     return parser
 
 
 def path(arguments: argparse.Namespace) -> int:
     """Print the cache's directory, whether it exists or not."""
-    print(_root(arguments))
+    root = str(_root(arguments))
+    print(json.dumps({"path": root}) if arguments.json else root)
     return 0
 
 
 def ls(arguments: argparse.Namespace) -> int:
     """List functions by environment, and what all of it takes."""
     inventory = _inventory(arguments)
-    print(f"cache {inventory.root}: {readable(usage(str(inventory.root)))}")
     current = environment_key(config.current())
+    listed = []
     for environment in inventory.environments():
+        kinds = {}
+        for kind, folder in FOLDERS.items():
+            kinds[kind] = Tally()
+            for entry in environment.entries(folder):
+                kinds[kind].add(usage_of(entry))
+        listed.append((environment, _functions(environment), kinds))
+    size = usage_of(str(inventory.root))
+    if arguments.json:
+        _print_json(
+            root=str(inventory.root),
+            bytes=size,
+            limit=config.current().cache_limit << 20,
+            environments=[
+                {
+                    "key": environment.key,
+                    "current": environment.key == current,
+                    **environment.description(),
+                    "functions": rows,
+                    "kinds": {kind: {"entries": tally.entries, "bytes": tally.bytes} for kind, tally in kinds.items()},
+                }
+                for environment, rows, kinds in listed
+            ],
+        )
+        return 0
+    print(f"cache {inventory.root}: {readable(size)} of {readable(config.current().cache_limit << 20)}")
+    for environment, rows, kinds in listed:
         about = environment.description()
         words = ", ".join(f"{name} {about[name]}" for name in ("python", "torch", "options") if about.get(name))
         print(f"\nenvironment {environment.key}{' (this one)' * (environment.key == current)}: {words or 'unknown'}")
-        _functions(environment)
-        for kind, folder in FOLDERS.items():
-            tally = Tally()
-            for entry in environment.entries(folder):
-                tally.add(usage(entry))
+        _table([{**row, "size": readable(row.pop("bytes")), "digest": row["digest"][:8]} for row in rows])
+        for kind, tally in kinds.items():
             print(f"  {kind}: {tally.entries}, {readable(tally.bytes)}")
     return 0
 
 
-def _functions(environment: Environment) -> None:
+def _functions(environment: Environment) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str, str], list[Stored]] = defaultdict(list)
     for stored in environment.variants():
         spec = stored.variant.spec
         groups[spec.module, spec.qualname, spec.digest].append(stored)
-    rows: list[tuple[str, ...]] = [
-        ("function", "variants", "resumed", "operations", "breaks", "left", "size", "digest")
-    ]
+    uses = usage.uses(environment.path)
+    rows = []
     for (module, qualname, digest), group in sorted(groups.items()):
-        starts = [stored.variant for stored in group if not stored.variant.spec.offset]
         everything = [stored.variant for stored in group]
-        numbers = (
-            len(starts),
-            len(everything) - len(starts),
-            sum(one.operations for one in everything),
-            sum(len(one.breaks) for one in everything),
-            sum(bool(one.leave) for one in everything),
+        starts = sum(not variant.spec.offset for variant in everything)
+        rows.append(
+            {
+                "function": f"{module}.{qualname}",
+                "variants": starts,
+                "resumed": len(everything) - starts,
+                "operations": sum(one.operations for one in everything),
+                "breaks": sum(len(one.breaks) for one in everything),
+                "left": sum(bool(one.leave) for one in everything),
+                "uses": max((_uses(uses, stored) for stored in group), default=0),
+                "bytes": sum(stored.size for stored in group),
+                "digest": digest,
+            }
         )
-        size = readable(sum(stored.size for stored in group))
-        rows.append((f"{module}.{qualname}", *map(str, numbers), size, digest[:8]))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows if len(rows) > 1 else ():
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+    return rows
+
+
+def _uses(uses: dict[str, int], stored: Stored) -> int:
+    return uses.get(os.path.basename(os.path.dirname(stored.path)), 0)
+
+
+def _table(rows: list[dict[str, Any]]) -> None:
+    """Rows under the names of their columns: the first to the left, the others to the right."""
+    if not rows:
+        return
+    lines = [list(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *rest in lines:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
         print("  " + "  ".join(cells))
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Print every variant of the functions that the name fits, and of what follows their breaks."""
+    """Print every variant of the functions that the name fits, and of what follows their breaks; or why they miss."""
     from aotdyn.store import show as pages
 
     inventory = _inventory(arguments)
-    found: list[tuple[Environment, dict[FrameSpec, list[Stored]]]] = []
+    found: Found = []
     for environment in inventory.environments():
         frames: dict[FrameSpec, list[Stored]] = defaultdict(list)
         for stored in environment.variants():
@@ -121,12 +182,41 @@ def show(arguments: argparse.Namespace) -> int:
     fitting = _fitting(arguments.function, names)
     if not fitting:
         return _fail(_near(arguments.function, names, inventory))
+    if arguments.why_miss:
+        return _why(found, fitting, arguments.json)
+    pages_of = []
     for environment, frames in found:
         roots = [spec for spec in frames if f"{spec.module}.{spec.qualname}" in fitting]
         roots.sort(key=lambda spec: (spec.module, spec.qualname, spec.digest, spec.offset))
+        uses = usage.uses(environment.path)
         for spec in pages.frames(frames, roots):
             for number, stored in enumerate(frames[spec], 1):
-                print(pages.variant(environment, stored, number, len(frames[spec])))
+                count = _uses(uses, stored)
+                if arguments.json:
+                    pages_of.append(pages.data(environment, stored, count))
+                else:
+                    print(pages.variant(environment, stored, number, len(frames[spec]), count))
+    if arguments.json:
+        _print_json(variants=pages_of)
+    return 0
+
+
+def _why(found: Found, fitting: set[str], as_json: bool) -> int:
+    from aotdyn.store import why
+
+    answers = {}
+    for name in sorted(fitting):
+        mine = [
+            (environment, [one for spec, many in frames.items() if f"{spec.module}.{spec.qualname}" == name
+                           for one in many])
+            for environment, frames in found
+        ]  # fmt: skip
+        answers[name] = why.reasons([pair for pair in mine if pair[1]], config.current().tracing_key())
+    if as_json:
+        _print_json(reasons=answers)
+        return 0
+    for name, sentences in answers.items():
+        print("\n".join([name, *(f"  {sentence}" for sentence in sentences)]))
     return 0
 
 
@@ -157,16 +247,22 @@ def _near(asked: str, names: dict[str, str], inventory: Inventory) -> str:
 def clear(arguments: argparse.Namespace) -> int:
     """Remove everything stored, and say what that was."""
     inventory = _inventory(arguments)
-    return _report(inventory.clear(), f"nothing was stored in {inventory.root}")
+    return _report(inventory.clear(), f"nothing was stored in {inventory.root}", arguments.json)
 
 
 def gc(arguments: argparse.Namespace) -> int:
     """Remove what is no longer of use, and say what that was."""
     inventory = _inventory(arguments)
-    return _report(inventory.gc(arguments.days * disk.DAY), f"nothing to remove in {inventory.root}")
+    limit = config.current().cache_limit if arguments.limit is None else arguments.limit
+    removed = inventory.gc(arguments.days * disk.DAY, limit << 20)
+    return _report(removed, f"nothing to remove in {inventory.root}", arguments.json)
 
 
-def _report(removed: Removed, nothing: str) -> int:
+def _report(removed: Removed, nothing: str, as_json: bool) -> int:
+    if as_json:
+        kinds = {kind: {"entries": tally.entries, "bytes": tally.bytes} for kind, tally in removed.kinds.items()}
+        _print_json(removed=kinds, kept=removed.kept)
+        return 1 if removed.kept else 0
     for kind, tally in removed.kinds.items():
         print(f"removed {kind}: {tally.entries}, {readable(tally.bytes)}")
     if not removed.kinds and not removed.kept:
@@ -180,27 +276,105 @@ def verify(arguments: argparse.Namespace) -> int:
     """Check all files; the exit code is 1 if damaged ones are (still) there."""
     inventory = _inventory(arguments)
     total = left = 0
+    listed = []
     for environment in inventory.environments():
         good, bad = environment.damaged()
         total += good
         for damaged, reason in bad:
-            gone = arguments.repair and disk.remove(damaged)
+            gone = bool(arguments.repair) and disk.remove(damaged)
             left += not gone
-            print(f"{'removed' if gone else 'damaged'}: {damaged}: {reason}")
+            listed.append({"path": damaged, "reason": reason, "removed": gone})
+    if arguments.json:
+        _print_json(root=str(inventory.root), good=total, damaged=listed)
+        return 1 if left else 0
+    for each in listed:
+        print(f"{'removed' if each['removed'] else 'damaged'}: {each['path']}: {each['reason']}")
     print(f"{total} good, {left} damaged in {inventory.root}")
+    if left and not arguments.repair:
+        print("run `aotdyn cache verify --repair` to remove what is damaged; the next run makes it anew")
+    elif left:
+        print("what can't be removed isn't used either; see who owns it, or name another directory")
+    elif listed:
+        print("what was removed is made anew by the next run")
     return 1 if left else 0
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Write a bundle."""
+    from aotdyn.store import bundle
+
+    made = bundle.export(_inventory(arguments), arguments.file, arguments.package, _keys())
+    return _bundled("exported", made, arguments)
+
+
+def import_(arguments: argparse.Namespace) -> int:
+    """Store what a bundle holds."""
+    from aotdyn.store import bundle
+
+    root = _root(arguments)
+    made = bundle.import_(root, arguments.file, _keys(), trust=_trusts(arguments))
+    return _bundled("imported", made, arguments)
+
+
+def _bundled(what: str, counts: dict[str, int], arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        _print_json(file=str(arguments.file), entries=counts)
+        return 0
+    words = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "nothing"
+    print(f"{what} {words}: {arguments.file}")
+    return 0
+
+
+def key(arguments: argparse.Namespace) -> int:
+    """Make a key, list those that are trusted, or trust one."""
+    keys = _keys()
+    if arguments.action == "new":
+        public = keys.new(arguments.replace).hex()
+        if arguments.json:
+            _print_json(public=public, folder=str(keys.where))
+        else:
+            print(f"{public}\nmade in {keys.where}; set AOTDYN_CACHE_SIGN=1 to sign with it. Others trust it by "
+                  f"`aotdyn cache key trust {public[:8]}... --name NAME`, with all of the first line")  # fmt: skip
+        return 0
+    if arguments.action == "trust":
+        if not arguments.key:
+            return _fail("name the public key to trust: 64 hex digits, or a file with them")
+        given = arguments.key if not os.path.isfile(arguments.key) else Path(arguments.key).read_text()
+        parsed = signing.parse(given)
+        keys.trust(parsed, arguments.name or signing.short(parsed))
+    trusted = {public.hex(): name for public, name in sorted(keys.trusted().items(), key=lambda item: item[1])}
+    if arguments.json:
+        _print_json(folder=str(keys.where), trusted=trusted)
+    else:
+        for public, name in trusted.items():
+            print(f"{public}  {name}")
+        print(f"{len(trusted)} trusted, in {keys.where}")
+    return 0
+
+
+def _print_json(**data: Any) -> None:
+    print(json.dumps(data, indent=1, default=str))
 
 
 def _root(arguments: argparse.Namespace) -> Path:
     root = arguments.dir or config.cache_root()
     if root is None:
         raise CacheError("nothing is kept: the cache is turned off, or there is no directory for it",
-                         hint="unset AOTDYN_CACHE, or name a directory with AOTDYN_CACHE_DIR or --dir")  # fmt: skip
+                         hint="unset AOTDYN_CACHE, or name a directory with AOTDYN_CACHE_DIR or --cache")  # fmt: skip
     return Path(root).expanduser().absolute()
 
 
+def _trusts(arguments: argparse.Namespace) -> bool:
+    return arguments.trust_cache or config.current().cache_trust
+
+
+def _keys() -> signing.Keys:
+    current = config.current()
+    return signing.Keys(current.cache_sign, signing.folder(current))
+
+
 def _inventory(arguments: argparse.Namespace) -> Inventory:
-    return Inventory(_root(arguments), trust=config.current().cache_trust)
+    return Inventory(_root(arguments), trust=_trusts(arguments), signing=_keys())
 
 
 def _fail(message: str) -> int:

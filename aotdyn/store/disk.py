@@ -14,6 +14,9 @@ from aotdyn.store.layout import TEMPORARY
 
 DAY = 24 * 3600.0
 
+RENEWED = 900.0
+"Seconds for which a file's time of use isn't renewed. A time in the future, of a clock that jumped, is at once."
+
 
 def temporary(path: str) -> str:
     """A name beside `path` that no other writer uses."""
@@ -38,7 +41,7 @@ def make_directory(path: str) -> None:
 def read(path: str, *, trust: bool, touch: bool, limit: int = HEADER_SIZE + LIMIT) -> bytes | None:
     """Content of a file, None where there is none.
 
-    With `touch` its time of modification is renewed once a day: that is how
+    With `touch` its time of modification is renewed now and then: that is how
     `gc` knows what is in use.
 
     Raises:
@@ -68,9 +71,9 @@ def read(path: str, *, trust: bool, touch: bool, limit: int = HEADER_SIZE + LIMI
 
 
 def renew(path: str, info: os.stat_result | None = None) -> None:
-    """Say that a path is in use, at most once a day; failing is no failure."""
+    """Say that a path is in use, at most every RENEWED seconds; failing is no failure."""
     try:
-        if time.time() - (info or os.stat(path)).st_mtime > DAY:
+        if abs(time.time() - (info or os.stat(path)).st_mtime) > RENEWED:
             os.utime(path)
     except OSError:
         pass
@@ -82,6 +85,13 @@ def write(path: str, data: bytes) -> None:
     Readers see the old state or the new one. There is no fsync: after a power
     failure a file may be short, and its digest then makes it a miss.
     """
+    try:
+        _write(path, data)
+    except FileNotFoundError:  # its directory was removed meanwhile
+        _write(path, data)
+
+
+def _write(path: str, data: bytes) -> None:
     made = temporary(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, records
-from aotdyn.store.integrity import Damaged, Kind, check_root, unseal
+from aotdyn.store.integrity import Damaged, Kind, Opened, Signing, check_root, located, unseal
 from aotdyn.store.layout import ENVIRONMENT, GRAPH, MANIFEST, MODULE, RECORD, TEMPORARY, VERSION
 
 GRACE = 3600.0
@@ -29,6 +29,7 @@ class Stored:
     size: int
     created: int
     variant: Variant
+    origin: bytes = b""
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Removed:
 
     def remove(self, kind: str, path: str) -> None:
         """Remove a file or directory, and account for it."""
-        size = usage(path)
+        size = usage_of(path)
         if disk.remove(path):
             self.kinds.setdefault(kind, Tally()).add(size)
         else:
@@ -64,10 +65,11 @@ class Removed:
 class Environment:
     """One environment's part of a cache."""
 
-    def __init__(self, path: str, trust: bool) -> None:
+    def __init__(self, path: str, trust: bool, signing: Signing | None = None) -> None:
         self.path = path
         self.key = os.path.basename(path)
         self.trust = trust
+        self.signing = signing
 
     def description(self) -> dict[str, str]:
         """What the key stands for; empty where that isn't known."""
@@ -104,40 +106,72 @@ class Environment:
         if data is None:
             return None
         key = os.path.basename(os.path.dirname(path))
-        opened = unseal(Kind.RECORD, f"{key}/{os.path.basename(path)}", data)
+        opened = unseal(Kind.RECORD, f"{key}/{os.path.basename(path)}", data, self.signing)
         variant = records.decode(opened.payload)
         if records.frame_key(variant.spec) != key:
             raise Damaged("it is of another frame")
-        return Stored(path, len(data), opened.created, variant)
+        return Stored(path, len(data), opened.created, variant, opened.origin)
 
     def graph(self, key: str) -> bytes | None:
         """A stored graph; None where there is none, or none that can be believed."""
         path = f"{self.path}/graphs/{key[:2]}/{key}{GRAPH}"
         try:
             data = disk.read(path, trust=self.trust, touch=False)
-            return None if data is None else bytes(unseal(Kind.GRAPH, key, data).payload)
+            return None if data is None else bytes(unseal(Kind.GRAPH, key, data, self.signing).payload)
         except (Damaged, OSError):
             return None
 
     def damaged(self) -> tuple[int, list[tuple[str, str]]]:
         """Check every file by schema and digest: how many entries are good, and the bad ones with the reason."""
         bad: list[tuple[str, str]] = []
-        good = sum(1 for _ in self.variants(bad))
+        good = 0
+        for stored in self.variants(bad):
+            graph = stored.variant.graph
+            if graph is None or os.path.exists(f"{self.path}/graphs/{graph[:2]}/{graph}{GRAPH}"):
+                good += 1
+            else:
+                bad.append((stored.path, f"its graph {graph} isn't there"))
+        if (reason := self._misdescribed()) is not None:
+            bad.append((f"{self.path}/{ENVIRONMENT}", reason))
         for folder, kind, suffix in (("graphs", Kind.GRAPH, GRAPH), ("modules", Kind.MODULE, MODULE)):
             for path in self.entries(folder):
                 try:
                     data = disk.read(path, trust=self.trust, touch=False)
                     if data is not None:
-                        unseal(kind, os.path.basename(path).removesuffix(suffix), data)
+                        self._schema(
+                            kind, unseal(kind, os.path.basename(path).removesuffix(suffix), data, self.signing)
+                        )
                         good += 1
                 except (Damaged, OSError) as error:
                     bad.append((path, str(error)))
         for path in self.entries("kernels"):
             try:
-                good += kernels.verified(path, trust=self.trust) is not None
+                good += kernels.verified(path, trust=self.trust, signing=self.signing) is not None
             except (Damaged, OSError) as error:
                 bad.append((path, str(error)))
         return good, bad
+
+    def _schema(self, kind: Kind, opened: Opened) -> None:
+        """Raise Damaged for what has the right digest, and isn't what its kind says."""
+        if kind == Kind.GRAPH:
+            from aotdyn.graph import data
+
+            try:
+                data.check(bytes(opened.payload))
+            except (ValueError, RecursionError) as error:
+                raise Damaged(f"not a graph: {error}") from error
+
+    def _misdescribed(self) -> str | None:
+        """What is wrong with the file that says what the environment is; None where it is good."""
+        try:
+            read = json.loads(Path(self.path, ENVIRONMENT).read_bytes())
+        except FileNotFoundError:
+            return "it is missing, so nobody can tell what this environment is"
+        except (OSError, ValueError) as error:
+            return f"it can't be read: {error}"
+        if not isinstance(read, dict) or not {"python", "torch", "format"} <= read.keys():
+            return "it doesn't say what this environment is"
+        return None
 
     def collect(self, unused: float, removed: Removed) -> None:
         """Remove what wasn't used for `unused` seconds, then what nothing refers to any more."""
@@ -177,15 +211,22 @@ class Inventory:
         CacheError: as `Store` does.
     """
 
-    def __init__(self, root: Path, trust: bool = False) -> None:
-        self.root = Path(os.path.realpath(root))
+    def __init__(self, root: Path | str, trust: bool = False, signing: Signing | None = None) -> None:
+        self.root = located(Path(root))
         self.trust = trust
+        self.signing = signing
         if not trust:
-            check_root(self.root)
+            check_root(self.root, Path(root))
+
+    @property
+    def base(self) -> str:
+        """The directory of all environments."""
+        return f"{self.root}/{VERSION}"
 
     def environments(self) -> list[Environment]:
         """The environments that have something stored."""
-        return [Environment(path, self.trust) for path in _listed(f"{self.root}/{VERSION}") if os.path.isdir(path)]
+        found = [path for path in _listed(self.base) if os.path.isdir(path)]
+        return [Environment(path, self.trust, self.signing) for path in found]
 
     def clear(self) -> Removed:
         """Remove everything that aotdyn stored under the root, and nothing else there."""
@@ -200,24 +241,35 @@ class Inventory:
             disk.remove(base)
         return removed
 
-    def gc(self, unused: float) -> Removed:
-        """Remove what killed writers left, what wasn't used for `unused` seconds, and what nothing refers to."""
+    def bound(self, limit: int, removed: Removed | None = None) -> int:
+        """Evict down to `limit` bytes: see `evict.bound`. What is left, in bytes."""
+        from aotdyn.store import evict
+
+        return evict.bound(self, limit, Removed() if removed is None else removed)
+
+    def gc(self, unused: float, limit: int | None = None) -> Removed:
+        """Remove what killed writers left, what wasn't used for `unused` seconds, what nothing refers to.
+
+        Then what is over `limit` bytes.
+        """
         removed = Removed()
         for path in disk.leftovers(f"{self.root}/{VERSION}", GRACE):
             removed.remove("leftovers", path)
         for environment in self.environments():
             environment.collect(unused, removed)
+        if limit is not None:
+            self.bound(limit, removed)
         return removed
 
 
-def usage(path: str) -> int:
+def usage_of(path: str) -> int:
     """Bytes of a file, or of all files below a directory."""
     if not os.path.isdir(path):
         try:
             return os.lstat(path).st_size
         except OSError:
             return 0
-    return sum(usage(os.path.join(folder, name)) for folder, _, files in os.walk(path) for name in files)
+    return sum(usage_of(os.path.join(folder, name)) for folder, _, files in os.walk(path) for name in files)
 
 
 def readable(size: float) -> str:

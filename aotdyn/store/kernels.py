@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from io import RawIOBase
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
-from aotdyn.store import disk
-from aotdyn.store.integrity import Damaged, Kind, digest, distrust, seal, unseal
+from aotdyn.store import disk, origin
+from aotdyn.store.integrity import Damaged, Kind, Signing, digest, distrust, seal, unseal
 from aotdyn.store.layout import MANIFEST, valid_key
 
 
@@ -35,12 +36,14 @@ class Manifest(msgspec.Struct, frozen=True):
 
     files: tuple[File, ...]
     graph: str = ""
+    about: dict[str, str] = {}
+    "what its key stands for, in words"
 
 
 _DECODER = msgspec.msgpack.Decoder(Manifest)
 
 
-def manifest(directory: str, *, trust: bool, touch: bool = False) -> Manifest | None:
+def manifest(directory: str, *, trust: bool, touch: bool = False, signing: Signing | None = None) -> Manifest | None:
     """A kernel's manifest, verified by itself; None where there is no kernel.
 
     Raises:
@@ -53,14 +56,14 @@ def manifest(directory: str, *, trust: bool, touch: bool = False) -> Manifest | 
             raise Damaged("no manifest")
         return None
     try:
-        return _DECODER.decode(unseal(Kind.MANIFEST, os.path.basename(directory), data).payload)
-    except (msgspec.MsgspecError, ValueError) as error:
+        return _DECODER.decode(unseal(Kind.MANIFEST, os.path.basename(directory), data, signing).payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Damaged(f"not a manifest: {error}") from error
 
 
-def verified(directory: str, *, trust: bool, touch: bool = False) -> Manifest | None:
+def verified(directory: str, *, trust: bool, touch: bool = False, signing: Signing | None = None) -> Manifest | None:
     """A kernel's manifest after every file in it was checked by owner, size and digest; errors as `manifest`."""
-    found = manifest(directory, trust=trust, touch=touch)
+    found = manifest(directory, trust=trust, touch=touch, signing=signing)
     for file in found.files if found else ():
         if not valid_key(file.name):
             raise Damaged(f"{file.name!r} is no name for a file")
@@ -91,11 +94,21 @@ def contents(files: Mapping[str, bytes | Path]) -> dict[str, bytes]:
     return {name: data if isinstance(data, bytes) else data.read_bytes() for name, data in sorted(files.items())}
 
 
-def save(directory: str, files: Mapping[str, bytes], graph: str = "", *, trust: bool) -> None:
-    """Store a kernel's files; what is already there stays if it is whole.
+def save(
+    directory: str,
+    files: Mapping[str, bytes],
+    graph: str = "",
+    about: Mapping[str, str] = MappingProxyType({}),
+    *,
+    trust: bool,
+    signing: Signing | None = None,
+    told: bytes | None = None,
+) -> None:
+    """Store a kernel's files; what is already there stays if it is whole. `told` is another origin than this process.
 
     Raises:
         OSError: they can't be written.
+        CacheError: they can't be signed.
     """
     made = disk.temporary(directory)
     disk.make_directory(made)
@@ -103,15 +116,17 @@ def save(directory: str, files: Mapping[str, bytes], graph: str = "", *, trust: 
         for name, data in files.items():
             disk.write(f"{made}/{name}", data)
         listed = tuple(File(name, len(data), digest(data)) for name, data in files.items())
-        payload = msgspec.msgpack.encode(Manifest(listed, graph))
-        disk.write(f"{made}/{MANIFEST}", seal(Kind.MANIFEST, os.path.basename(directory), payload, time.time_ns()))
-        _publish(made, directory, trust)
+        payload = msgspec.msgpack.encode(Manifest(listed, graph, dict(about)), order="deterministic")
+        now, told = time.time_ns(), origin.ours() if told is None else told
+        sealed = seal(Kind.MANIFEST, os.path.basename(directory), payload, now, told, signing)
+        disk.write(f"{made}/{MANIFEST}", sealed)
+        _publish(made, directory, trust, signing)
     finally:
         if os.path.isdir(made):
             disk.remove(made)
 
 
-def _publish(made: str, directory: str, trust: bool) -> None:
+def _publish(made: str, directory: str, trust: bool, signing: Signing | None) -> None:
     for last in (False, True):
         try:
             os.rename(made, directory)
@@ -121,7 +136,7 @@ def _publish(made: str, directory: str, trust: bool) -> None:
             if last or not taken:
                 raise
         try:
-            if verified(directory, trust=trust) is not None:
+            if verified(directory, trust=trust, signing=signing) is not None:
                 return
         except Damaged:
             pass

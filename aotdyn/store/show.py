@@ -6,12 +6,14 @@ aotdyn that fails, costs its own section and no other.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from aotdyn.guards import shapes
 from aotdyn.runtime.variant import FrameSpec, GuardData, ResumePoint, Variant
+from aotdyn.store import origin
 from aotdyn.store.inventory import Environment, Stored, frame_name, readable
 
 
@@ -29,11 +31,13 @@ def frames(stored: dict[FrameSpec, list[Stored]], roots: list[FrameSpec]) -> lis
     return list(found)
 
 
-def variant(environment: Environment, stored: Stored, number: int, total: int) -> str:
+def variant(environment: Environment, stored: Stored, number: int, total: int, uses: int = 0) -> str:
     """All of one stored variant."""
     one = stored.variant
     title = f"{frame_name(one.spec)}: variant {number} of {total}"
     lines = [title, "=" * len(title), summary(stored)]
+    lines.append(f"stored by {origin.readable(stored.origin)}; loaded by {_count(uses, 'process', 'es')}, "
+                 f"last used {_ago(stored.path)}")  # fmt: skip
     if one.leave:
         lines.append(f"left to Python where the guards hold: {one.leave}")
     lines += _section("guards", lambda: guards(one))
@@ -120,12 +124,60 @@ def _break(item: Any) -> Iterator[str]:
 
 
 def _section(title: str, lines: Callable[[], list[str]]) -> list[str]:
+    return ["", f"-- {title}", *(f"    {line}".rstrip() for line in _lines(lines))]
+
+
+def _lines(make: Callable[[], list[str]]) -> list[str]:
     try:
-        body = lines()
+        return make()
     except Exception as error:
-        body = [f"(can't be shown: {type(error).__name__}: {error})"]
-    return ["", f"-- {title}", *(f"    {line}".rstrip() for line in body)]
+        return [f"(can't be shown: {type(error).__name__}: {error})"]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+def data(environment: Environment, stored: Stored, uses: int) -> dict[str, Any]:
+    """The same as data, for `--json`."""
+    one = stored.variant
+    sections = {
+        "guards": lambda: guards(one),
+        "program": lambda: program(one),
+        "graph": lambda: graph(environment, str(one.graph)) if one.graph else [],
+        "continuations": lambda: [line for point in one.resumes for line in continuation(point)],
+        "breaks": lambda: [line for item in one.breaks for line in _break(item)],
+        "inlined": lambda: [f"{item.module}.{item.qualname}" for item in one.inlined],
+    }
+    about = {
+        "function": f"{one.spec.module}.{one.spec.qualname}",
+        "offset": one.spec.offset,
+        "digest": one.spec.digest,
+        "environment": environment.key,
+        "path": stored.path,
+        "bytes": stored.size,
+        "created": stored.created / 1e9,
+        "used": _used(stored.path),
+        "uses": uses,
+        "origin": origin.decode(stored.origin),
+        "operations": one.operations,
+        "left_alone": one.leave,
+        "graph_key": one.graph,
+    }
+    return {**about, **{name: _lines(make) for name, make in sections.items()}}
+
+
+def _used(path: str) -> float:
+    """When a frame's variants were last read, within `disk.RENEWED` seconds."""
+    try:
+        return os.stat(os.path.dirname(path)).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _ago(path: str) -> str:
+    seconds = max(time.time() - _used(path), 0.0)
+    for name, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            return f"{_count(int(seconds // length), name)} ago"
+    return "just now"
+
+
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number} {what}{plural * (number != 1)}"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from aotdyn.errors import CacheError
 from aotdyn.runtime.variant import FrameSpec, Variant
-from aotdyn.store import disk, environment, kernels, records
-from aotdyn.store.integrity import LIMIT, Damaged, Kind, Opened, check_root, seal, unseal
+from aotdyn.store import disk, environment, kernels, origin, records, usage
+from aotdyn.store.integrity import LIMIT, Damaged, Kind, Opened, Signing, Untrusted, check_root, located, seal, unseal
 from aotdyn.store.layout import RECORD, Layout, valid_key
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 CLAIM_SECONDS = 60.0
 "How long a process waits for another that compiles the same, where no options say."
+
+MISSES = 4
+"How many reasons are kept for a frame."
 
 log = logging.getLogger("aotdyn.store")
 
@@ -42,23 +45,34 @@ class Store:
         options_key: what `config.options_key` gives for the options, or the options themselves; None: all defaults.
         readonly: never write, touch or remove anything.
         trust: skip the checks of owners and permissions.
+        signing: who signs, and whose signatures are believed; None: signatures aren't looked at.
+        limit: bytes that the whole root may take; what wasn't used for longest is evicted.
 
     Raises:
         CacheError: another user could put code into this cache (see `integrity.check_root`).
     """
 
     def __init__(
-        self, root: Path | None, options_key: Options | str | None = None, readonly: bool = False, trust: bool = False
+        self,
+        root: Path | None,
+        options_key: Options | str | None = None,
+        readonly: bool = False,
+        trust: bool = False,
+        signing: Signing | None = None,
+        limit: int = 4 << 30,
     ) -> None:
-        self.root = None if root is None else Path(os.path.realpath(root))
+        self.root = None if root is None else located(root)
+        self._named = root
         self.environment = environment.environment_key(options_key)
         self.trust = trust
         self._options = options_key
+        self._signing = signing
+        self._limit = limit
         self._writes = self.root is not None and not readonly
         self._prepared = False
         self._layout = Layout(self.root or Path(), self.environment)
         if self.root is not None and not trust:
-            check_root(self.root)
+            check_root(self.root, root)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root) if self.root else None!r}, environment={self.environment!r})"
@@ -101,6 +115,7 @@ class Store:
             found.append((opened.created, name, variant))
         if found and self._writes:
             disk.renew(directory)
+            usage.account(self._layout.base).loaded(key)
         found.sort(key=lambda item: item[:2])
         return [variant for _, _, variant in found]
 
@@ -121,6 +136,22 @@ class Store:
             where = f"{variant.spec.module}.{variant.spec.qualname}"
             raise CacheError(f"a variant of {where} can't be stored, since it holds more than data: {error}") from error
         return self._write(Kind.RECORD, f"{self._layout.records(key)}/{name}", f"{key}/{name}", payload)
+
+    def note_miss(self, spec: FrameSpec, reason: str) -> None:
+        """Keep why none of a frame's stored variants fitted a call: the last few are what `--why-miss` prints."""
+        if self.root is None or not self._writes:
+            return
+        path = f"{self._layout.base}/misses/{records.frame_key(spec)}"
+        try:
+            with open(path, encoding="utf-8") as file:
+                known = file.read(1 << 16).splitlines()
+        except (OSError, ValueError):
+            known = []
+        line = f"{int(time.time())}\t{' '.join(reason.split())[:500]}"
+        try:
+            disk.write(path, "\n".join([line, *known][:MISSES]).encode())
+        except OSError:
+            pass
 
     def prune(self, spec: FrameSpec, variant: Variant) -> bool:
         """Remove a stored variant, as one whose digests no longer hold. Whether there was one."""
@@ -157,20 +188,25 @@ class Store:
             return None
         directory = self._layout.kernel(key)
         try:
-            found = kernels.verified(directory, trust=self.trust, touch=self._writes)
+            found = kernels.verified(directory, trust=self.trust, touch=self._writes, signing=self._signing)
         except Damaged as error:
             self._damaged(directory, error)
             return None
         except OSError as error:
             self._unreadable(directory, error)
             return None
+        if found is not None and self._writes:
+            usage.account(self._layout.base).holds(key)
         return None if found is None else Path(directory)
 
-    def save_kernel(self, key: str, files: Mapping[str, bytes | Path], graph: str = "") -> Path | None:
+    def save_kernel(
+        self, key: str, files: Mapping[str, bytes | Path], graph: str = "", about: Mapping[str, str] | None = None
+    ) -> Path | None:
         """Store a kernel's files, by plain name, as bytes or copied from a path; its directory, or None if it isn't.
 
         With `graph`, the key of the graph it was compiled from, the kernel is
-        collected once no variant names that graph.
+        collected once no variant names that graph. `about` says what its key
+        stands for, to be told why another doesn't fit.
 
         Raises:
             ValueError, OSError: a name that can't be a file's, or a path that can't be read.
@@ -180,11 +216,16 @@ class Store:
         if not self._prepare():
             return None
         try:
-            kernels.save(directory, contents, graph, trust=self.trust)
-        except OSError as error:
+            kernels.save(directory, contents, graph, about or {}, trust=self.trust, signing=self._signing)
+        except (OSError, CacheError) as error:
             self._unwritable(directory, error)
             return None
+        usage.account(self._layout.base).holds(key)
+        self._grown(sum(map(len, contents.values())))
         return Path(directory)
+
+    def _grown(self, size: int) -> None:
+        usage.grown(str(self.root), size, self._limit)
 
     def claim(self, key: str, wait: float | None = None) -> AbstractContextManager[Claim]:
         """Claim the making of the kernel `key` for the length of a `with` block, which always runs.
@@ -214,7 +255,7 @@ class Store:
     def _read(self, kind: Kind, path: str, name: str, touch: bool) -> Opened | None:
         try:
             data = disk.read(path, trust=self.trust, touch=touch)
-            return None if data is None else unseal(kind, name, data)
+            return None if data is None else unseal(kind, name, data, self._signing)
         except Damaged as error:
             self._damaged(path, error)
         except OSError as error:
@@ -228,21 +269,33 @@ class Store:
             log.warning("not stored, since %d bytes are over the limit of %d: %s", len(payload), LIMIT, path)
             return False
         try:
-            if not os.path.exists(path):
-                disk.write(path, seal(kind, name, payload, time.time_ns()))
-        except OSError as error:
+            if not self._whole(kind, path, name):
+                told = b"" if kind == Kind.MODULE else origin.ours()
+                data = seal(kind, name, payload, time.time_ns(), told, self._signing)
+                disk.write(path, data)
+                self._grown(len(data))
+        except (OSError, CacheError) as error:
             self._unwritable(path, error)
             return False
         return True
 
+    def _whole(self, kind: Kind, path: str, name: str) -> bool:
+        """Whether a file is there already, and good: what nobody has read since it was damaged is written anew."""
+        try:
+            data = disk.read(path, trust=self.trust, touch=False)
+            return data is not None and bool(unseal(kind, name, data, self._signing))
+        except (Damaged, OSError):
+            disk.remove(path)
+            return False
+
     def _prepare(self) -> bool:
         """Make the environment's directory before the first write. Whether writing goes on."""
-        if self._prepared or not self._writes:
+        if not self._writes or (self._prepared and os.path.isdir(self._layout.base)):
             return self._writes
         try:
             disk.make_directory(self._layout.base)
             if self.root is not None and not self.trust:
-                check_root(self.root)  # someone else may have made it since
+                check_root(self.root, self._named)  # someone else may have made it since
             if not os.path.exists(self._layout.description()):
                 import json
 
@@ -255,6 +308,11 @@ class Store:
         return self._writes
 
     def _damaged(self, path: str, error: Damaged) -> None:
+        if isinstance(error, Untrusted):
+            if (self.root, "untrusted") not in _told:
+                _told.add((self.root, "untrusted"))
+                log.warning("not read: %s: %s; nor is what else is so in %s", path, error, self.root)
+            return
         gone = self._writes and disk.remove(path)
         log.warning("ignored%s a damaged cache entry, %s: %s", " and removed" if gone else "", path, error)
 
@@ -271,6 +329,31 @@ class Store:
             reason = getattr(error, "strerror", None) or str(error)
             log.warning("the cache at %s can't be written (%s: %s); this process goes on without storing anything",
                         self.root, os.path.relpath(path, self.root), reason)  # fmt: skip
+
+
+def configured(root: Path | None, options: Options | str | None, trust: bool) -> Store:
+    """The store at `root`, signing and bounded as the process's options say.
+
+    Raises:
+        CacheError: it is refused.
+    """
+    from aotdyn import config
+    from aotdyn.store import signing
+
+    current = config.current()
+    keys = signing.Keys(current.cache_sign, signing.folder(current))
+    return Store(root, options, trust=trust, signing=keys, limit=current.cache_limit << 20)
+
+
+def opened(root: Path | None, options: Options | str | None, trust: bool) -> Store:
+    """The store at `root`; where that is refused, one that keeps nothing, and one warning a process says why."""
+    try:
+        return configured(root, options, trust)
+    except CacheError as error:
+        if root not in _told:
+            _told.add(root)
+            log.warning("%s\n  until then nothing is cached", error)
+        return Store(None, options)
 
 
 def _checked(key: str) -> str:

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from aotdyn.graph import data
+from aotdyn.graph.program import Program
 from aotdyn.store import cli, disk
 from aotdyn.store.store import Store
 
@@ -20,7 +22,7 @@ def cache(root):
 
 @pytest.fixture
 def filled(store, make):
-    store.save_graph("g1", b"not really a graph")
+    store.save_graph("g1", data.encode(Program([], [], ())))
     store.save(make.breaking(1, graph="g1", operations=7))
     store.save(make.variant(2, leave="too small"))
     store.save(make.variant(3, make.after))
