@@ -6,10 +6,12 @@ nobody has changed them but by the environment's variables.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -58,9 +60,27 @@ def modes() -> list[Any]:
     ]
 
 
+_left: dict[str, str] = {}
+"Settings that compiling changed and didn't put back, as notes of inductor's own: they aren't the program's."
+
+
 def settings() -> list[tuple[str, str]]:
-    """Settings of inductor that aren't the defaults: changed in this process, or by variables."""
+    """Settings of inductor that aren't the defaults: changed by the program, or by variables."""
     found = [(name, value) for name, value in os.environ.items() if name.startswith(VARIABLES) and name not in PLACES]
+    return sorted([*found, *((name, value) for name, value in _changed() if _left.get(name) != value)])
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Around a compilation: what it leaves changed isn't taken for the program's wish."""
+    before = dict(_changed())
+    try:
+        yield
+    finally:
+        _left.update((name, value) for name, value in _changed() if before.get(name) != value)
+
+
+def _changed() -> Iterator[tuple[str, str]]:
     for module in CONFIGS:
         loaded = sys.modules.get(module)
         for name, entry in getattr(loaded, "_config", {}).items():
@@ -68,8 +88,7 @@ def settings() -> list[tuple[str, str]]:
                 continue
             value = entry.user_override.get(entry)
             if value is not entry and value is not _unset() and not _same(value, entry.default):
-                found.append((f"{module}.{name}", _words(value)))
-    return sorted(found)
+                yield f"{module}.{name}", _words(value)
 
 
 @functools.cache

@@ -134,6 +134,7 @@ class _Job:
         self.store = store
         self.key = key
         self.locate = locate
+        self.about: dict[str, str] = {}
         self.written: tuple[int, ...] = ()
         "inputs that the compiled code writes to"
 
@@ -229,7 +230,8 @@ class _Job:
 
         _check(self.options)
         try:
-            with context.preserved(), events.phase("compile"):
+            self.about = ambient.about()
+            with context.preserved(), ambient.compiling(), events.phase("compile"):
                 return self._make(digest, inputs)
         except Unsuitable as error:
             log.info("a graph runs eagerly: %s", error)
@@ -321,7 +323,7 @@ class _Job:
         """Store a kernel's files; None where there is no store, or it can't be written."""
         if self.store is None or digest is None:
             return None
-        return self.store.save_kernel(digest, files, self.key or "", ambient.about())
+        return self.store.save_kernel(digest, files, self.key or "", self.about)
 
 
 def _check_gradients(seen: Interpreted, overlapping: bool) -> None:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from aotdyn.errors import CacheError
+from aotdyn.graph.data import check
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, origin, records
 from aotdyn.store.environment import describe
@@ -254,6 +255,8 @@ def _data(archive: zipfile.ZipFile, item: Item) -> bytes:
     if len(data) != item.size or digest(data) != item.digest:
         raise Damaged(f"{item.name} is damaged")
     folder = item.name.split("/")[1]
+    if folder == "graphs":
+        check(data)
     if folder == "records":
         _, _, frame, name = item.name.split("/")
         variant = records.decode(data)

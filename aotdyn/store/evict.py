@@ -65,7 +65,12 @@ def _items(environment: Environment) -> list[Item]:
 def _protected(environment: Environment, items: list[Item]) -> set[str]:
     """Paths of what living processes hold, or will ask for: see `usage`."""
     held, since = usage.held(environment.path)
-    kept = {item.path for item in items if item.used >= since - disk.RENEWED}
+    recent = time.time() - disk.RENEWED
+    kept = {
+        item.path
+        for item in items
+        if item.used >= (min(recent, since - disk.RENEWED) if item.kind in ("frames", "graphs") else recent)
+    }
     for key in held:
         path = f"{environment.path}/kernels/{key[:2]}/{key}"
         kept.add(path)

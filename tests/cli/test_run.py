@@ -12,6 +12,9 @@ import time
 
 import pytest
 
+from aotdyn.cli import run
+from aotdyn.errors import ConfigError
+
 SHOW = """
     import sys, __main__
     names = sorted(n for n in globals() if n.startswith("__"))
@@ -138,12 +141,6 @@ def test_stats_at_exit_come_after_the_programs_own_handlers(project):
     )
     done = project.run("--stats", "s.json", "app.py")
     assert json.loads((project.folder / "s.json").read_text())["graph_calls"] == 5, done.stderr
-
-
-def test_stats_that_cannot_be_written_are_said(app):
-    done = app.run("--stats", "missing/s.json", "app.py", "seven")
-    assert done.returncode == 7
-    assert "can't be written" in done.stderr
 
 
 def test_require_warm(project):
@@ -340,3 +337,50 @@ def test_explain_tells_of_breaks_whatever_the_cache_holds(project):
     project.run("--backend", "eager", "app.py")
     told = [project.python("-m", "aotdyn", "explain", "--backend", "eager", "app.py").stderr for _ in range(2)]
     assert all("print() runs in Python" in each for each in told), told
+
+
+def test_disabled_is_said(project):
+    project.write("app.py", "print('ran')\n")
+    done = project.run("-v", "app.py", env={"AOTDYN_DISABLE": "1"})
+    assert done.stdout == "ran\n"
+    assert "disabled" in done.stderr
+    assert "0 traced" not in done.stderr
+
+
+def test_a_package_that_is_not_there_is_remarked(project, monkeypatch):
+    assert "no module or package" in run._unknown(["nopkg"])[0]
+    assert "imported nothing" in run._unknown(["json.nothing, os"])[0]
+    assert run._unknown(["*", "json.*", "os"]) == []
+    project.write("app.py", "print('ran')\n")
+    done = project.run("--package", "nopkg", "app.py")
+    assert done.returncode == 0
+    assert "--package nopkg had no effect" in done.stderr
+
+
+def test_stats_that_cannot_be_written_are_refused_before_the_program_runs(project, tmp_path):
+    for path in (project.folder / "none" / "s.json", project.folder):
+        with pytest.raises(ConfigError, match="--stats"):
+            run.check_stats(str(path))
+    run.check_stats(str(project.folder / "s.json"))
+    project.write("app.py", "print('ran')\n")
+    done = project.run("--stats", "none/s.json", "app.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no directory" in done.stderr
+
+
+def test_a_cache_that_others_can_write_is_refused_once(project):
+    project.write("lib.py", "import torch\n\ndef f(x):\n    return x + 1\n")
+    project.write("app.py", "import torch, lib\nprint(lib.f(torch.ones(2)))\n")
+    project.cache.mkdir()
+    project.cache.chmod(0o777)
+    env = {"AOTDYN_BACKEND": "eager", "AOTDYN_STRICT": "0"}
+    done = project.run("app.py", env=env)
+    assert done.stdout == "tensor([2., 2.])\n"
+    assert done.stderr.count("could put code into it") == 1, done.stderr
+    assert "--trust-cache" in done.stderr
+    assert list(project.cache.iterdir()) == []
+    strict = project.run("app.py", env={"AOTDYN_BACKEND": "eager"})
+    assert (strict.returncode, strict.stdout) == (2, "")
+    trusting = project.run("--trust-cache", "app.py", env={"AOTDYN_BACKEND": "eager"})
+    assert trusting.stdout == "tensor([2., 2.])\n", trusting.stderr
+    assert list(project.cache.iterdir())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,13 +12,13 @@ import pytest
 
 from aotdyn.graph import data
 from aotdyn.graph.program import Program
-from aotdyn.store import cli, disk
+from aotdyn.store import cli, disk, usage
 from aotdyn.store.store import Store
 
 
 @pytest.fixture
 def cache(root):
-    return lambda *arguments: cli.main([*arguments, "--dir", str(root)])
+    return lambda *arguments: cli.main([*arguments, "--cache", str(root)])
 
 
 @pytest.fixture
@@ -94,6 +95,43 @@ def test_verify(cache, filled, root, listed, capsys):
     assert cache("verify", "--repair") == 0
     assert "4 good, 0 damaged" in capsys.readouterr().out
     assert cache("verify") == 0
+
+
+def test_verify_finds_what_describes_nothing_and_what_lacks_its_graph(cache, filled, root, listed, capsys):
+    (about,) = listed(root, "environment.json")
+    about.write_text(about.read_text()[:-5])
+    listed(root, "g1.graph")[0].unlink()
+    assert cache("verify") == 1
+    out = capsys.readouterr().out
+    assert "environment.json: it can't be read" in out
+    assert "its graph g1 isn't there" in out
+    assert "cache verify --repair" in out
+    assert cache("verify", "--repair") == 0
+    assert "made anew by the next run" in capsys.readouterr().out
+    filled._prepared = False
+    assert filled.save_graph("g2", b"")
+    assert about.exists()
+
+
+def test_json(cache, filled, capsys):
+    for arguments, keys in (
+        (("ls",), {"root", "bytes", "limit", "environments"}),
+        (("show", "forward"), {"variants"}),
+        (("show", "forward", "--why-miss"), {"reasons"}),
+        (("verify",), {"root", "good", "damaged"}),
+        (("gc",), {"removed", "kept"}),
+        (("path",), {"path"}),
+        (("clear",), {"removed", "kept"}),
+    ):
+        cache(*arguments, "--json")
+        assert set(json.loads(capsys.readouterr().out)) == keys
+
+
+def test_origin_uses_and_age_are_shown(cache, filled, make, capsys):
+    filled.load(make.spec)
+    usage.account(filled._layout.base).end()
+    assert cache("show", "forward") == 0
+    assert "loaded by 1 process, last used just now" in capsys.readouterr().out
 
 
 def test_clear_leaves_what_is_not_ours(cache, filled, root, make, capsys):

@@ -6,14 +6,16 @@ import errno
 import logging
 import os
 import random
+import shutil
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from aotdyn.errors import CacheError
 from aotdyn.store import disk, integrity, records
 from aotdyn.store.integrity import Damaged, Kind, seal, unseal
-from aotdyn.store.store import Store
+from aotdyn.store.store import Store, opened
 
 
 @pytest.fixture
@@ -114,6 +116,96 @@ def test_damaged_kernels_are_misses_and_can_be_stored_again(store, harm):
         assert not path.exists()
     assert store.save_kernel("k", {"a.so": b"123", "b.so": b"456"}) == path
     assert (store.kernel_path("k") / "a.so").read_bytes() == b"123"
+
+
+def test_what_is_damaged_is_written_anew_when_it_is_stored_again(store, root, make, listed):
+    store.save_graph("g", b"graph")
+    store.save(make.variant(1, graph="g"))
+    for pattern in ("*.rec", "*.graph"):
+        (file,) = listed(root, pattern)
+        file.write_bytes(file.read_bytes()[:-1])
+    assert store.load(make.spec) == []  # so the function is traced again, and the same is stored
+    store.save_graph("g", b"graph")
+    store.save(make.variant(1, graph="g"))
+    assert Store(root).graph("g") == b"graph"
+    assert Store(root).load(make.spec)
+
+
+def test_nesting_without_end_is_damage(store, root, make, listed):
+    levels = 100_000
+    deep = b"\x91" * levels + b"\xc0"
+    assert records.depth(deep) == levels
+    with pytest.raises(Damaged, match=r"not a record"):
+        records.decode(deep)
+    good = records.encode(make.variant([[1, {"a": [2]}]]))
+    assert 3 < records.depth(good) < 12
+    store.save(make.variant())
+    (file,) = listed(root, "*.rec")
+    # A guard's `expected` may be anything: this is what the schema alone doesn't refuse.
+    payload = records.encode(make.variant(b"MARK")).replace(b"\xc4\x04MARK", deep)
+    file.write_bytes(seal(Kind.RECORD, f"{file.parent.name}/{file.name}", payload, 1))
+    file.chmod(0o600)
+    assert store.load(make.spec) == []
+
+
+def test_a_stack_at_its_end_is_not_taken_for_damage(make, monkeypatch):
+    def out_of_stack(_):
+        raise RecursionError
+
+    monkeypatch.setattr(records, "_DECODER", SimpleNamespace(decode=out_of_stack))
+    with pytest.raises(RecursionError):
+        records.decode(records.encode(make.variant()))
+
+
+def test_the_store_is_removed_while_it_is_in_use(store, root, make):
+    store.save(make.variant(1))
+    shutil.rmtree(root)
+    assert store.load(make.spec) == []
+    assert store.save(make.variant(2))
+    assert store.save_kernel("k", {"a.so": b"x"})
+    assert store.load(make.spec) == [make.variant(2)]
+    assert next(root.glob("v1/*/environment.json"))
+
+
+def test_a_path_that_is_a_file(root, make, log):
+    root.write_text("mine")
+    store = Store(root)
+    assert not store.save(make.variant())
+    assert store.load(make.spec) == []
+    assert store.save_kernel("k", {"a.so": b"x"}) is None
+    assert store.kernel_path("k") is None
+    assert len(log.records) == 1
+    assert root.read_text() == "mine"
+
+
+def test_links_on_the_way(root, make):
+    there = root.parent / "there"
+    root.symlink_to(there)
+    with pytest.raises(CacheError, match=r"symbolic link to .*there.*isn't there"):
+        Store(root)
+    with pytest.raises(CacheError, match="symbolic link"):
+        Store(root / "below")
+    with pytest.raises(CacheError, match="symbolic link"):
+        Store(root, trust=True)
+    assert not there.exists()
+    there.mkdir()
+    assert Store(root).save(make.variant())
+    assert Store(there).load(make.spec)
+    open_to_all = root.parent / "open"
+    open_to_all.mkdir()
+    (open_to_all / "link").symlink_to(there)
+    open_to_all.chmod(0o777)  # whoever can write there can make the link lead elsewhere
+    with pytest.raises(CacheError, match="chmod go-w"):
+        Store(open_to_all / "link")
+
+
+def test_a_refused_cache_is_told_once(root, log):
+    root.mkdir()
+    root.chmod(0o777)
+    for options in (None, "a", "b"):
+        assert opened(root, options, trust=False).root is None
+    assert len(log.records) == 1
+    assert "--trust-cache" in log.text
 
 
 def test_size_limits(store, root, monkeypatch, listed, log):
