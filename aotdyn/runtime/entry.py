@@ -369,7 +369,6 @@ class Entry:
         if self.variants:
             self._again(args)
             self._learn(args)
-            cold.missed(self, "; ".join(reasons))
         variant = cold.trace(self, args)
         if variant is None:
             return None
@@ -387,10 +386,12 @@ class Entry:
     def _again(self, args: tuple[Any, ...]) -> None:
         """Say why a call is traced that others were traced before."""
         from aotdyn.report import logs
+        from aotdyn.runtime import cold
 
         reasons = self.explain(args) or [Reason.of("no variant fits")]
         events.recompile(self.spec.qualname, reasons[-1])
         said = "; ".join(merged(reasons))
+        cold.missed(self, said)
         logs.logger("recompiles").debug("%s is traced again: %s", self.spec.qualname, said)
         if config.current().error_on_recompile:
             raise errors.RecompileLimitError(f"{self.spec.qualname} would be compiled again: {said}")
