@@ -6,9 +6,11 @@ A closed table: a stored source names its function by a key of PURE.
 from __future__ import annotations
 
 import inspect
+import logging
 import operator
 import os
 import sys
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -66,6 +68,16 @@ def _number(number: float) -> torch.Tensor:
 
 def _names(objects: Any) -> tuple[str, ...]:
     return tuple(sorted(".".join(naming.path_of(each) or ("", repr(each))) for each in objects))
+
+
+def _plain_stream(name: str) -> bool:
+    """Whether a print to `sys.stdout` (or `stderr`) runs no Python code, and can't fail for what is printed."""
+    stream = getattr(sys, name, None)
+    layers = [stream, getattr(stream, "buffer", None), getattr(getattr(stream, "buffer", None), "raw", None)]
+    if any(isinstance(getattr(type(each), "write", None), types.FunctionType) for each in layers):
+        return False
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return stream is None or (not stream.closed and encoding.lower().replace("-", "").startswith("utf"))
 
 
 COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
@@ -137,6 +149,8 @@ PURE: dict[str, Accessor] = {
     "str": Accessor(str.__str__, "text of an instance of a subclass of str"),
     "bool": Accessor(bool, "truth of a builtin object"),
     "os.environ.get": Accessor(os.environ.get, "an environment variable, None where unset"),
+    "logging.Logger.isEnabledFor": Accessor(logging.Logger.isEnabledFor, "whether a logger logs at a level"),
+    "print.plain": Accessor(_plain_stream, "whether no Python code runs where the program prints"),
     "enabled": Accessor(enabled, "the function that torch has wrapped for its own tracer"),
     "sys.exc_info": Accessor(lambda: sys.exc_info()[1] is None, "whether no exception is being handled"),
     "os.getcwd": Accessor(os.getcwd, "working directory"),

@@ -341,6 +341,11 @@ def warn_at(message: str, category: type[Warning], code: types.CodeType, offset:
     )
 
 
+def print_to(stream: str, sep: str | None, end: str | None, flush: bool, *values: Any) -> None:
+    """`print(*values)` to the stream of this name in `sys`."""
+    print(*values, sep=sep, end=end, file=getattr(sys, stream), flush=flush)
+
+
 def filters_mutated() -> None:
     """Says that the filters of warnings have changed."""
     warnings._filters_mutated()  # type: ignore[attr-defined]
@@ -411,6 +416,7 @@ _FUNCTIONS = (
     build_slice,
     bind_method,
     warn_at,
+    print_to,
     filters_mutated,
     raise_,
     random_states,

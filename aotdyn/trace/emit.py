@@ -21,7 +21,7 @@ from aotdyn.guards.sources import Source
 from aotdyn.runtime.variant import Instruction
 
 from .control import Unbuildable
-from .flows import Data, Flow
+from .flows import Data, Flow, Text
 from .opcodes.functions import CodeValue
 from .values import (
     Builtin,
@@ -147,9 +147,25 @@ class Emitter:
             for index in v.path:
                 register = self.add("getitem", register, self.const(index))
             return register
+        if isinstance(v, Text):
+            return self._text(v)
         if v.source is not None:
             return self.source(v.source)
         return self.add("binary", v.symbol, *self._many(v.operands))
+
+    def _text(self, v: Text) -> int:
+        parts = []
+        for part in v.parts:
+            if isinstance(part, str):
+                parts.append(self.const(part))
+                continue
+            number, conversion, spec = part
+            register = self.value(number)
+            if conversion:
+                name = {"s": "str", "r": "repr", "a": "ascii"}[conversion]
+                register = self.call(self.import_("builtins", name), [register])
+            parts.append(self.call(self.import_("builtins", "format"), [register, self.const(spec)]))
+        return self.call(self.add("getattr", self.const(""), "join"), [self.add("list", parts)])
 
     def shared_call(self, v: Value, name: str) -> int:
         """The register of `v.name()`, called once."""

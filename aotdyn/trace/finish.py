@@ -191,7 +191,11 @@ def replay(t: Any, e: Emitter, own: frozenset[Value] = frozenset()) -> None:
     for value, lines in t.thrown.items():
         if value.source is not None:
             e.helper("thrown", e.value(value), e.const(lines))
-    for name, *args in t.postponed:
+    for effect in t.postponed:
+        if not isinstance(effect, tuple):
+            effect.emit(t, e)
+            continue
+        name, *args = effect
         e.helper(name, *(e.code_of(*arg) if isinstance(arg, tuple) else e.value(arg) for arg in args))
     for function, args in t.state.changes():
         e.call(e.import_(*naming.path_of(function)), [e.const(arg) for arg in args])  # type: ignore[misc]

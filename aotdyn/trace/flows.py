@@ -96,10 +96,51 @@ class Data(Flow):
         return f"Data({self.tensor}, {self.path})"
 
 
+class Text(Flow):
+    """Text with numbers in it that nobody looks at: parts are known text, or `(number, conversion, spec)`."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        numbers = tuple(part[0] for part in parts if not isinstance(part, str))
+        super().__init__("", None, "text", numbers)
+        self.parts = parts
+
+    def __repr__(self) -> str:
+        return f"Text({self.parts})"
+
+
+def text(v: Value, conversion: str = "", spec: str = "") -> Text | None:
+    """`format(v, spec)` of a Flow, after a conversion `s`, `r` or `a`; None for other values, and what may raise."""
+    if not isinstance(v, Flow):
+        return None
+    if isinstance(v, Text):
+        return v if not spec and conversion in ("", "s") else None
+    try:
+        converted = f"{v.real!r}" if conversion else v.real
+        format(converted, spec)
+    except ValueError:
+        return None
+    return None if spec.endswith("c") else Text(((v, conversion, spec),))
+
+
+def joined(parts: list[Value]) -> Text | None:
+    """Text of several parts, one of which flows; None where a part is something else, or none flows."""
+    found: list[Any] = []
+    for part in parts:
+        if isinstance(part, Text):
+            found.extend(part.parts)
+        elif isinstance(part, Flow) or not isinstance(part, Const) or type(part.value) is not str:
+            return None
+        else:
+            found.append(part.value)
+    return Text(tuple(found)) if any(not isinstance(part, str) for part in found) else None
+
+
 def _like(tensor: Tensor) -> Any:
     """Some number of the class that the tensor's numbers have."""
     dtype = tensor.fake.dtype
-    return 1j if dtype.is_complex else 1.0 if dtype.is_floating_point else dtype is not torch.bool or 1
+    return 1j if dtype.is_complex else 1.0 if dtype.is_floating_point else True if dtype is torch.bool else 1
 
 
 def data(t: Any, tensor: Tensor) -> Value | None:

@@ -131,7 +131,8 @@ class Tracer:
         self.polyfills: dict[Any, Function] = {}
         self.changed: dict[Value, bool] = {}
         self.changes = 0
-        self.postponed: list[tuple[Any, ...]] = []  # what the epilogue does behind all: a helper's name, its arguments
+        # What the epilogue does behind all: a helper's name and its arguments, or something that emits itself.
+        self.postponed: list[Any] = []
         self.locals: list[Any] = []
         self.process_local: list[str] = []
         self.inlined: dict[tuple[str, str, str], Inlined] = {}
@@ -407,6 +408,13 @@ class Tracer:
             raise Break("a change of what exists outside, in a function that may run at another time or not at all")
         if value.source is not None:
             self.changed.setdefault(value, True)
+
+    def postpone(self, effect: Any) -> None:
+        """Leave an effect of the program, which nothing that it reads shows, to the epilogue."""
+        if self.isolated:
+            raise Break("an effect in a function that may run at another time or not at all")
+        self.mutated(self.state.token)
+        self.postponed.append(effect)
 
     def raise_(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """Raise in the traced program."""

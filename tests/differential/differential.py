@@ -74,9 +74,9 @@ def program(args: Callable[[], tuple[Any, ...]] = default_args, **options: Any) 
     return declare
 
 
-def loud(*args: Any) -> None:
+def loud(*args: Any, **options: Any) -> None:
     """A print that breaks the graph."""
-    print(*args)
+    print(*args, **options)
 
 
 loud.__aotdyn_disable__ = True  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ import weakref
 from typing import Any
 
 from aotdyn.guards.sources import Pure
-from aotdyn.trace import model
+from aotdyn.trace import flows, model
 from aotdyn.trace.control import Break, Raised, graph_break
 from aotdyn.trace.handlers import handles
 from aotdyn.trace.model.groups import exceptions_of
@@ -150,7 +150,7 @@ def _hashes_alike(value: Any) -> bool:
 
 @handles(repr, list.__repr__, tuple.__repr__, dict.__repr__)
 def _repr(t: Any, value: Value) -> Value:
-    return Const(repr_text(t, value))
+    return flows.text(force(value), "r") or Const(repr_text(t, value))
 
 
 @handles(ascii)
@@ -265,6 +265,9 @@ def _str(t: Any, value: Value | None = None, *decoding: Value, **kwargs: Value) 
     if value is None:
         return Const("")
     value = force(value)
+    flowing = None if decoding or kwargs else flows.text(value)
+    if flowing is not None:
+        return flowing
     if decoding or kwargs:
         return Const(
             str(native(t, value), *(native(t, v) for v in decoding), **{k: native(t, v) for k, v in kwargs.items()})
@@ -385,7 +388,7 @@ def _breaks(*functions: Any) -> None:
         handles(function)(handler)
 
 
-_breaks(print, input, open, exec, eval, compile, dir, locals, breakpoint, __import__)
+_breaks(input, open, exec, eval, compile, dir, locals, breakpoint, __import__)
 _breaks(memoryview, staticmethod, classmethod, builtins.aiter, builtins.anext)
 
 __all__ = ["repr_text", "str_text"]

@@ -41,15 +41,13 @@ def _warn(
         frame = frame and frame.caller
     if frame is None:
         raise Break("a warning names the caller of the compiled code")
-    t.mutated(t.state.token)
     offset = (frame.line or frame.code.co_firstlineno) - frame.code.co_firstlineno
-    t.postponed.append(("warn_at", text, kind, (frame.owner, frame.path), Const(offset), frame.globals))
+    t.postpone(("warn_at", text, kind, (frame.owner, frame.path), Const(offset), frame.globals))
     return none()
 
 
 @handles(_warnings._filters_mutated)  # type: ignore[attr-defined]
 def _filters_mutated(t: Any) -> Value:
     """What was warned of already is forgotten."""
-    t.mutated(t.state.token)
-    t.postponed.append(("filters_mutated",))
+    t.postpone(("filters_mutated",))
     return none()

@@ -12,7 +12,7 @@ import numpy
 import torch
 
 from ..control import Break, NotConstant
-from ..flows import Flow, arithmetic, compared, negated
+from ..flows import Flow, arithmetic, compared, joined, negated, text
 from ..flows import truth as flow_truth
 from ..values import (
     Array,
@@ -80,7 +80,7 @@ def binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol b`."""
     a, b = force(a), force(b)
     name, fn = BINARY[symbol]
-    flowing = arithmetic(t, symbol, a, b)
+    flowing = arithmetic(t, symbol, a, b) or (joined([a, b]) if symbol == "+" else None)
     if flowing is not None:
         return flowing
     folded = _fold(t, fn, a, b) if not (isinstance(a, Class) or isinstance(b, Class)) else None
@@ -515,6 +515,9 @@ def _plain_check(cls: type) -> bool:
 def format_value(t: Tracer, v: Value, spec: str = "") -> Value:
     """`format(v, spec)`."""
     v = force(v)
+    flowing = text(v, "", spec)
+    if flowing is not None:
+        return flowing
     if isinstance(v, (Const, Sequence)):
         folded = fold(t, format, [v, Const(spec)], {})
         if folded is not None:

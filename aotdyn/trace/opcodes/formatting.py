@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import model
+from .. import flows, model
 from ..control import Break, NotConstant
-from ..values import Builtin, Const, Value
+from ..values import Builtin, Const, Value, force
 from .table import breaks, opcode
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ def _string(value: Value) -> str:
         raise Break("A part of a formatted string isn't known while tracing.") from None
 
 
+CONVERSIONS = ("", "s", "r", "a")
+
+
 def _convert(t: Any, value: Value, conversion: int) -> Value:
     """`!s`, `!r` and `!a`; 0 is none of them."""
     if not conversion:
@@ -32,13 +35,15 @@ def _convert(t: Any, value: Value, conversion: int) -> Value:
 @opcode("FORMAT_VALUE")
 def FORMAT_VALUE(t: Any, frame: Frame, ins: Instruction) -> None:
     spec = _string(frame.pop()) if ins.arg & 4 else ""
-    value = _convert(t, frame.pop(), ins.arg & 3)
-    frame.push(model.format_value(t, value, spec))
+    value = frame.pop()
+    flowing = flows.text(force(value), CONVERSIONS[ins.arg & 3], spec)
+    frame.push(flowing or model.format_value(t, _convert(t, value, ins.arg & 3), spec))
 
 
 @opcode("BUILD_STRING")
 def BUILD_STRING(t: Any, frame: Frame, ins: Instruction) -> None:
-    frame.push(Const("".join(map(_string, frame.popn(ins.arg)))))
+    parts = [force(each) for each in frame.popn(ins.arg)]
+    frame.push(flows.joined(parts) or Const("".join(map(_string, parts))))
 
 
 breaks("PRINT_EXPR", "An expression statement of an interactive session is printed.")

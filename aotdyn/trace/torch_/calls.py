@@ -247,7 +247,8 @@ def _record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -
     ):
         raise Break(f"{name} of a sparse tensor: how many elements it holds isn't known", HINTS["dynamic-shape"])
     raises = leaf.may_raise(name, operands.leaves)
-    handled = raises and (t.in_try() or any(not isinstance(value, Tensor) or value.attrs for value in t.changed))
+    seen = bool(t.postponed) or t.in_try()
+    handled = raises and (seen or any(not isinstance(value, Tensor) or value.attrs for value in t.changed))
     if handled and t.impure:
         raise Break(
             f"{name} may raise on its data inside a try or with block, or behind a change of a Python object, "

@@ -3,6 +3,7 @@
 import contextlib
 
 import torch
+from differential import loud as print
 from differential import program
 from torch.autograd import forward_ad
 from torch.utils import checkpoint as checkpoints

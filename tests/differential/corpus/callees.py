@@ -7,6 +7,7 @@ import collections.abc
 import functools
 
 import torch
+from differential import loud as print
 from differential import program
 
 COUNT = 0

@@ -4,6 +4,7 @@
 # (what is written the long way is what is tested)
 
 import torch
+from differential import loud as print
 from differential import program
 
 

@@ -16,6 +16,7 @@ import types
 import weakref
 
 import torch
+from differential import loud as print
 from differential import program
 
 LIMIT = 3

@@ -6,6 +6,7 @@
 import contextlib
 
 import torch
+from differential import loud as print
 from differential import program
 
 

@@ -8,6 +8,7 @@ import functools
 
 import torch
 from differential import Turns, program
+from differential import loud as print
 
 LOG = []
 

@@ -6,6 +6,7 @@ import enum
 import typing
 
 import torch
+from differential import loud as print
 from differential import program
 
 
