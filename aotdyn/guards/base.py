@@ -91,6 +91,11 @@ class Source:
         """The source that this one is a step from; None for a root."""
         return self.bases[0] if self.bases else None
 
+    @property
+    def late(self) -> bool:
+        """Whether it is read behind the guards alone: a number is drawn for it."""
+        return any(base.late for base in self.bases)
+
     def read(self, env: Env) -> Any:
         """The object at this source."""
         return env.read(self)

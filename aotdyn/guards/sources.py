@@ -311,9 +311,44 @@ class Known(Source):
         return repr(self.key)
 
 
+class Drawn(Source):
+    """The `number`-th random number that a call draws: `base.name(*args)`, once, behind the guards.
+
+    To look at it while nothing is drawn gives `sample`, a number like it.
+    """
+
+    __slots__ = ()
+    kind = "drawn"
+
+    def __new__(cls, base: Source, number: int, name: str, args: tuple[Any, ...], sample: Any) -> Drawn:
+        return cls._make((base,), (number, name, args, sample))
+
+    @property
+    def late(self) -> bool:
+        return True
+
+    def _read(self, env: Env) -> Any:
+        return self.key[3]
+
+    def expr(self, scope: Scope) -> ast.expr:
+        _, name, args, _ = self.key
+        method = ast.Attribute(scope.value(self.bases[0]), name, ast.Load())
+        return ast.Call(method, [constant_expr(scope, arg) for arg in args], [])
+
+    def _encode_key(self) -> Any:
+        return constants.encode(self.key)
+
+    @classmethod
+    def _decode(cls, bases: tuple[Source, ...], data: Any) -> Source:
+        return cls._make(bases, constants.decode(data))
+
+    def __str__(self) -> str:
+        return f"{self.base}.{self.key[1]}({', '.join(map(repr, self.key[2]))})"
+
+
 KINDS: dict[str, type[Source]] = {
     kind.kind: kind
-    for kind in (Arg, Globals, Module, Attr, Item, RawItem, Cell, TypeOf, ClassAttr, Key, Pure, Local, Known)
+    for kind in (Arg, Globals, Module, Attr, Item, RawItem, Cell, TypeOf, ClassAttr, Key, Pure, Local, Known, Drawn)
 }
 
 
@@ -440,6 +475,7 @@ __all__ = [
     "Attr",
     "Cell",
     "ClassAttr",
+    "Drawn",
     "Env",
     "Globals",
     "Item",

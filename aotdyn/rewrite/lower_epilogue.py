@@ -59,6 +59,7 @@ class Epilogue:
         """Everything behind the guards."""
         if self.variant.leave:
             return [ast.Return(self.leave())]
+        self.draws()
         if self.variant.graph is not None:
             self.graph()
         for step in self.variant.epilogue:
@@ -76,6 +77,15 @@ class Epilogue:
         if not self.statements or not isinstance(self.statements[-1], ast.Return):
             raise ValueError("epilogue doesn't end in return or resume")
         return self.statements
+
+    def draws(self) -> None:
+        """Random numbers, in the program's order, and what is made of them."""
+        rows = [*self.variant.draws, *self.variant.inputs]
+        rows += [step.args[0] for step in self.variant.epilogue if step.op == "source"]
+        for source in (self.walk.sources[row] for row in rows):
+            if source.late:
+                self.walk.visit(source)
+        self.statements += self.walk.late
 
     def leave(self) -> ast.expr:
         """None; at a function's start, the arguments for what runs the body, where an extent has such."""

@@ -30,6 +30,8 @@ class Walk:
         self.args = [f"a{i}" for i in range(variant.spec.arity)]
         self.recipes: list[Recipe] = []
         self.statements: list[ast.stmt] = []
+        self.late: list[ast.stmt] = []
+        "reads that come behind all guards"
         self._tests: list[ast.expr] = []
         self._cells: dict[str, int] = {}
         self._read: set[Source] = set()
@@ -173,7 +175,8 @@ class Walk:
         for step in variant.epilogue:
             if step.op == "source" or (step.op == "globals" and step.args[0] >= 0):
                 rows.append(step.args[0])
-        return [self.sources[row] for row in rows]
+        rows += variant.draws
+        return [early for row in rows for early in _early(self.sources[row])]
 
     def visit(self, source: Source) -> None:
         """Reads a source, unless it has been read: first its bases and all guards on them, then the object."""
@@ -189,7 +192,9 @@ class Walk:
             if index in self._tensors:
                 self.exact_class(base, index)
         self._read.add(source)
-        if not isinstance(source, src.Arg):
+        if source.late:
+            self.late.append(store(f"v{self.index(source)}", source.expr(self)))
+        elif not isinstance(source, src.Arg):
             self.emit(store(f"v{self.index(source)}", source.expr(self)))
 
     def check(self, i: int) -> None:
@@ -258,6 +263,11 @@ def _peers(guards: list[GuardData]) -> dict[int, tuple[int, ...]]:
         if guard.kind == "TYPE" and guard.expected[2:] != ["made"]:
             rows.setdefault(repr(list(guard.expected)), {})[guard.source] = None
     return {row: tuple(group) for group in rows.values() for row in group}
+
+
+def _early(source: Source) -> list[Source]:
+    """The source, or what of it can be read among the guards."""
+    return [each for base in source.bases for each in _early(base)] if source.late else [source]
 
 
 def _root(first: dict[int, int], source: int) -> int:

@@ -138,6 +138,8 @@ class Variant(msgspec.Struct):
     "before it does, the random generators are set back to where the graph found them"
     callees: list[int] = []
     "source indices of functions that Python calls where the trace ended"
+    draws: list[int] = []
+    "source indices of the random numbers that are drawn behind the guards, in order"
     moving: list[tuple[int, list[int]]] = []
     "sizes known to vary, for the next trace: a source's index and its dimensions (none: the int itself)"
     restless: list[list[SourceData]] = []

@@ -21,7 +21,7 @@ from aotdyn.guards.sources import Source
 from aotdyn.runtime.variant import Instruction
 
 from .control import Unbuildable
-from .flows import Data, Flow, Text
+from .flows import Data, Drawn, Flow, Text
 from .opcodes.functions import CodeValue
 from .values import (
     Builtin,
@@ -149,6 +149,8 @@ class Emitter:
             return register
         if isinstance(v, Text):
             return self._text(v)
+        if isinstance(v, Drawn):
+            return self.source(v.drawn)
         if v.source is not None:
             return self.source(v.source)
         return self.add("binary", v.symbol, *self._many(v.operands))

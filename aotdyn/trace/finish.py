@@ -263,6 +263,7 @@ def _variant(
         operations=calls,
         process_local=list(t.process_local),
         locals=list(t.locals) or None,
+        draws=[table.add(source) for source in t.draws],
         moving=t.sizes.moving(table),
         places=list(places),
     )

@@ -96,6 +96,23 @@ class Data(Flow):
         return f"Data({self.tensor}, {self.path})"
 
 
+class Drawn(Flow):
+    """A random number: `drawn` is where the prologue, behind all guards, draws it; `mark` names the operation."""
+
+    __slots__ = ("drawn", "mark")
+
+    def __init__(self, real: Any, drawn: Source, mark: Any) -> None:
+        super().__init__(real, None)
+        self.drawn, self.mark = drawn, mark
+
+    def roots(self) -> Iterator[Any]:
+        """The operation that drew it."""
+        yield self.mark
+
+    def __repr__(self) -> str:
+        return f"Drawn({self.drawn})"
+
+
 class Text(Flow):
     """Text with numbers in it that nobody looks at: parts are known text, or `(number, conversion, spec)`."""
 

@@ -139,6 +139,7 @@ class Tracer:
         self.depth = 0
         self.impure = False  # the graph changes something
         self.drawn = False  # it draws random numbers
+        self.draws: list[Source] = []  # numbers that Python's generators give before the graph runs, in order
         self.orders: Any = {}  # orders of sets that another process has
         self.batched: dict[int, Tensor] = {}  # tensors that torch.vmap made batches of, by id of their fake
         self.floats: dict[Any, Any] = {}  # operands of the graph that stand for numbers that flow

@@ -17,9 +17,10 @@ import torch
 
 from aotdyn.graph import build
 from aotdyn.graph.build import Operand
+from aotdyn.guards.sources import Source
 
 from ..control import Break, LookedAt
-from ..flows import FUNCTIONS, Flow
+from ..flows import FUNCTIONS, Drawn, Flow
 
 CARRIER = "torch.scalar_tensor"
 
@@ -28,17 +29,23 @@ def operand(t: Any, flow: Flow) -> Operand:
     """A float Flow as an operand; LookedAt where it can't be one."""
     found = t.floats.get(flow)
     if found is None or found.node.graph is not t.builder.scope.graph:
-        found = t.floats[flow] = _from_outside(t, flow) if flow.source is not None else _computed(t, flow)
+        found = t.floats[flow] = _from_outside(t, flow) if _site(flow) is not None else _computed(t, flow)
     return found
+
+
+def _site(flow: Flow) -> Source | None:
+    """Where the prologue finds a number; None for one that is computed."""
+    return flow.drawn if isinstance(flow, Drawn) else flow.source
 
 
 def _from_outside(t: Any, flow: Flow) -> Operand:
     if type(flow.real) is not float or not math.isfinite(flow.real):
         refuse([flow])
-    known = next((made for each, made in t.floats.items() if each.source is flow.source), None)
+    site = _site(flow)
+    known = next((made for each, made in t.floats.items() if _site(each) is site), None)
     if known is not None:
         return known
-    carrier = Operand(*t.sizes.carried(CARRIER, flow.real, flow.source))
+    carrier = Operand(*t.sizes.carried(CARRIER, flow.real, site))
     return Operand(*t.builder.number(carrier, flow.real))
 
 
