@@ -5,6 +5,7 @@ A closed table: a stored source names its function by a key of PURE.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import logging
 import operator
@@ -80,6 +81,11 @@ def _plain_stream(name: str) -> bool:
     return stream is None or (not stream.closed and encoding.lower().replace("-", "").startswith("utf"))
 
 
+def viewed(proxy: types.MappingProxyType) -> Any:
+    """The mapping that a proxy is a view of: the one object that it refers to."""
+    return gc.get_referents(proxy)[0]
+
+
 COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 """Layouts of sparse tensors that hold one dimension's indices compressed."""
 
@@ -133,6 +139,7 @@ PURE: dict[str, Accessor] = {
         lambda d, key: dict.__contains__(d, key), "whether a dict holds a class, function or module"
     ),
     "dict.get": Accessor(lambda d, key: dict.get(d, key), "what a dict holds under a class, function or module"),
+    "mappingproxy.mapping": Accessor(viewed, "the mapping that a mappingproxy is a view of"),
     "class.holds": Accessor(lambda cls, name: name in vars(cls), "whether a class itself holds a name"),
     "class.own": Accessor(lambda cls, name: vars(cls)[name], "what a class itself holds under a name"),
     "type.__subclasses__": Accessor(type.__subclasses__, "the subclasses of a class that are alive"),
@@ -150,6 +157,9 @@ PURE: dict[str, Accessor] = {
     "bool": Accessor(bool, "truth of a builtin object"),
     "os.environ.get": Accessor(os.environ.get, "an environment variable, None where unset"),
     "logging.Logger.isEnabledFor": Accessor(logging.Logger.isEnabledFor, "whether a logger logs at a level"),
+    "singledispatch": Accessor(
+        lambda dispatch, cls: dispatch(cls), "the function that `functools.singledispatch` has for a class"
+    ),
     "print.plain": Accessor(_plain_stream, "whether no Python code runs where the program prints"),
     "enabled": Accessor(enabled, "the function that torch has wrapped for its own tracer"),
     "sys.exc_info": Accessor(lambda: sys.exc_info()[1] is None, "whether no exception is being handled"),

@@ -242,6 +242,12 @@ def _memoised(t: Any, obj: Any, source: Source) -> Value:
     return Opaque(obj, source)
 
 
+def _proxy(t: Any, obj: Any, source: Source) -> Value:
+    from .builtins.proxies import load_proxy
+
+    return load_proxy(t, obj, source)
+
+
 def _partial(t: Any, obj: functools.partial, source: Source) -> Value:
     from .builtins.partials import load_partial
 
@@ -292,6 +298,7 @@ LOADERS: dict[type, Callable[[Any, Any, Source], Value]] = {
     types.FunctionType: _function,
     types.MethodType: _method,
     types.CellType: _cell,
+    types.MappingProxyType: _proxy,
     functools.partial: _partial,
     functools._lru_cache_wrapper: _memoised,
     **dict.fromkeys(ahead.TYPES, _iterator),

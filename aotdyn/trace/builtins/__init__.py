@@ -10,6 +10,7 @@ from aotdyn.trace import polyfills
 
 from . import (
     classes,
+    dispatching,
     functions,
     groups,
     iterators,
@@ -21,6 +22,7 @@ from . import (
     operators,
     partials,
     printing,
+    proxies,
     random_,
     sequences,
     sets,
@@ -31,6 +33,7 @@ from . import (
 
 __all__ = [
     "classes",
+    "dispatching",
     "functions",
     "groups",
     "iterators",
@@ -43,6 +46,7 @@ __all__ = [
     "partials",
     "polyfills",
     "printing",
+    "proxies",
     "random_",
     "sequences",
     "sets",

@@ -13,7 +13,7 @@ from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Class, Sequence, Value, force
 
-from .common import attempt, native, new_list, none
+from .common import attempt, native, new_list
 
 
 class ClassDict(Value):
@@ -38,30 +38,6 @@ class ClassDict(Value):
 
     def rebuild(self, e: Any) -> int:
         return e.add("getattr", e.value(self.owner), "__dict__")
-
-
-def _class_dict(value: Value) -> ClassDict:
-    value = force(value)
-    if not isinstance(value, ClassDict):
-        raise Break("a mappingproxy from outside")
-    return value
-
-
-@handles(types.MappingProxyType.__contains__)
-def _contains(t: Any, self: Value, key: Value) -> Value:
-    return model.constant(_class_dict(self).find(t, key) is not None)
-
-
-@handles(types.MappingProxyType.__getitem__)
-def _getitem(t: Any, self: Value, key: Value) -> Value:
-    found = _class_dict(self).find(t, key)
-    return found if found is not None else t.raise_(KeyError, key)
-
-
-@handles(types.MappingProxyType.get)
-def _get(t: Any, self: Value, key: Value, default: Value | None = None) -> Value:
-    found = _class_dict(self).find(t, key)
-    return found if found is not None else default or none()
 
 
 class MadeNamedTuple(Class):

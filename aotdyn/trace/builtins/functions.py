@@ -169,6 +169,8 @@ def repr_text(t: Any, value: Value) -> str:
         return _object_repr(t, value)
     if isinstance(value, (Sequence, Mapping)) and value.cls in (list, tuple, dict):
         return _container_repr(t, value)
+    if hasattr(value, "shown"):
+        return value.shown(t)
     _check_repr(value)
     return repr(native(t, value))
 
@@ -257,7 +259,7 @@ def str_text(t: Any, value: Value) -> str:
         return _object_repr(t, value)
     if isinstance(value, Const):
         return str(value.value)
-    return repr_text(t, value)
+    return value.told(t) if hasattr(value, "told") else repr_text(t, value)
 
 
 @handles(str)
@@ -354,6 +356,11 @@ def _frame_super(t: Any) -> tuple[Value, Value]:
     if owner is None:
         return t.raise_(RuntimeError, "super(): empty __class__ cell")
     return owner, instance
+
+
+@handles(globals)
+def _globals(t: Any) -> Value:
+    return t.frame.globals
 
 
 @handles(vars)

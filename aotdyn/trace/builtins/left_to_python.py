@@ -6,6 +6,7 @@ break somewhere inside.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import logging
 import os
@@ -31,6 +32,7 @@ def leave(reason: str, *functions: Any) -> None:
 _LEVELS = ("debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log")
 _LOGGING = [getattr(logging, n) for n in _LEVELS]
 leave("logging runs in Python", *dict.fromkeys([logging.Logger.handle, logging.Logger.warn, *_LOGGING]))
+leave("a dataclass is made by Python", dataclasses._process_class, dataclasses.make_dataclass)  # type: ignore[attr-defined]
 leave("an environment variable is set", type(os.environ).__setitem__, type(os.environ).__delitem__)
 leave("a signature is inspected by Python", inspect.getfullargspec)
 leave("the clock is read by Python", time.time, time.perf_counter, time.monotonic, time.process_time, time.sleep)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import types
 from collections import OrderedDict, defaultdict
 from typing import Any
 
@@ -357,11 +356,6 @@ def _comparison(equal: bool, ordered: bool) -> Any:
 for _cls in (dict, OrderedDict):
     handles(_cls.__eq__)(_comparison(True, _cls is OrderedDict))
     handles(_cls.__ne__)(_comparison(False, _cls is OrderedDict))
-
-
-@handles(types.MappingProxyType)
-def _proxy(t: Any, value: Value) -> Value:
-    raise Break("a mappingproxy is made")
 
 
 if hasattr(collections, "_count_elements"):  # the C helper of Counter.update

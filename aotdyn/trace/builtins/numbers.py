@@ -31,6 +31,8 @@ def _divmod(t: Any, a: Value, b: Value) -> Value:
         return t.raise_(TypeError, f"unsupported operand type(s) for divmod(): {names}")
     if isinstance(left, Scalar) or isinstance(right, Scalar):
         return Sequence(tuple, [model.binary(t, "//", a, b), model.binary(t, "%", a, b)])
+    if any(isinstance(each, Object) and each.payload is None for each in (left, right)):
+        return model.dispatch_binary(t, "divmod()", "__divmod__", "__rdivmod__", left, right)
     return fold(t, divmod, payload(a), payload(b))
 
 
@@ -38,6 +40,8 @@ def _divmod(t: Any, a: Value, b: Value) -> Value:
 def _pow(t: Any, base: Value, exp: Value, mod: Value | None = None) -> Value:
     if mod is None or (isinstance(force(mod), Const) and force(mod).value is None):  # type: ignore[attr-defined]
         return model.binary(t, "**", base, exp)
+    if isinstance(force(base), Object) and payload(base) is force(base):
+        return model.call_method(t, base, "__pow__", exp, mod)
     return fold(t, pow, base, exp, mod)
 
 
@@ -252,6 +256,8 @@ def tensor_number(t: Any, value: Tensor, cls: type) -> Value:
 
 @handles(bytes)
 def _bytes(t: Any, *args: Value, **kwargs: Value) -> Value:
+    if len(args) == 1 and isinstance(force(args[0]), Object) and model.class_lookup(t, force(args[0]).cls, "__bytes__"):
+        return model.call_method(t, args[0], "__bytes__")
     return fold(t, bytes, *args, **kwargs)
 
 
@@ -261,7 +267,13 @@ def _bytearray(t: Any, *args: Value, **kwargs: Value) -> Value:
 
 
 def _folding(function: Callable[..., Any]) -> Callable[..., Value]:
-    return lambda t, value: fold(t, function, payload(value))
+    def handler(t: Any, value: Value) -> Value:
+        known = force(value)
+        if isinstance(known, Object) and known.payload is None:
+            known = Const(number(t, known))
+        return fold(t, function, payload(known))
+
+    return handler
 
 
 for _function in (chr, ord, bin, hex, oct):

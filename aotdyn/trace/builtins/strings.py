@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import re
 import string
@@ -128,6 +129,9 @@ def _math(function: Callable[..., Any]) -> Callable[..., Value]:
 
     def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
         forced = [force(arg) for arg in args]
+        own = forced[0] if len(forced) == 1 and isinstance(forced[0], Object) and forced[0].payload is None else None
+        if own is not None and function in INTEGRAL and model.class_lookup(t, own.cls, INTEGRAL[function]):
+            return model.call_method(t, own, INTEGRAL[function])
         if len(forced) == 1 and isinstance(forced[0], Scalar) and (function in SYMBOLIC or function in INTEGRAL):
             if function in INTEGRAL and forced[0].cls is int:
                 return forced[0]
@@ -142,9 +146,6 @@ def _operand(t: Any, function: Callable[..., Any], value: Value) -> Value:
     if isinstance(value, Tensor):
         return force(tensor_number(t, value, float))
     if isinstance(value, Object) and value.payload is None:
-        method = INTEGRAL.get(function, "")
-        if method and model.class_lookup(t, value.cls, method):
-            raise Break(f"{method} of an object")
         name = "__index__" if model.class_lookup(t, value.cls, "__float__") is None else "__float__"
         return force(model.call_method(t, value, name))
     return payload(value)
@@ -153,6 +154,9 @@ def _operand(t: Any, function: Callable[..., Any], value: Value) -> Value:
 for _name, _function in vars(math).items():
     if callable(_function) and _name not in ("prod", "__loader__"):
         handles(_function)(_math(_function))
+
+
+foldable(*(each for name, each in vars(cmath).items() if callable(each) and name != "__loader__"))
 
 
 @handles(math.prod)

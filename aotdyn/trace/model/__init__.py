@@ -20,7 +20,18 @@ from .containers import (
     store_entry,
 )
 from .iteration import advance, iterate, unpack
-from .operators import binary, compare, format_value, inplace, is_instance, is_same, is_subclass, truth, unary
+from .operators import (
+    binary,
+    compare,
+    dispatch_binary,
+    format_value,
+    inplace,
+    is_instance,
+    is_same,
+    is_subclass,
+    truth,
+    unary,
+)
 from .stores import del_attr, set_attr
 
 __all__ = [
@@ -39,6 +50,7 @@ __all__ = [
     "contains",
     "del_attr",
     "del_item",
+    "dispatch_binary",
     "format_value",
     "get_attr",
     "get_item",

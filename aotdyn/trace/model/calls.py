@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..control import Break, NotConstant, Raised
-from ..handlers import FOLDABLE, HANDLERS, POLYFILLS
+from ..handlers import BY_CODE, FOLDABLE, HANDLERS, POLYFILLS
 from ..values import (
     Builtin,
     Cell,
@@ -181,6 +181,9 @@ def call_function(t: Tracer, f: Function, args: Args, kwargs: Kwargs) -> Value:
             return _handle(t, HANDLERS[key], args, kwargs)
         if key in POLYFILLS:
             return call_function(t, t.polyfill(POLYFILLS[key]), args, kwargs)
+        inner = BY_CODE.get(f.code.co_qualname)
+        if inner is not None and inner[0] is f.code:
+            return _handle(t, inner[1], [f, *args], kwargs)
         from ..torch_.calls import call_torch
         from ..torch_.leaf import is_leaf
 

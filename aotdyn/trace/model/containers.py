@@ -221,7 +221,7 @@ def get_item(t: Tracer, v: Value, key: Value) -> Value:
     if isinstance(v, Mapping):
         return _mapping_item(t, v, key)
     if isinstance(v, Const):
-        index = as_constant_or_break(key, "the index of a constant")
+        index = _index(t, key, "the index of a constant")
         try:
             return constant(v.value[index])
         except (IndexError, TypeError, KeyError) as error:

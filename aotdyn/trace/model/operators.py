@@ -106,7 +106,7 @@ def binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     built = _builtin_binary(t, symbol, a, b)
     if built is not None:
         return built
-    return _dispatch_binary(t, symbol, f"__{name}__", f"__r{name}__", a, b)
+    return dispatch_binary(t, symbol, f"__{name}__", f"__r{name}__", a, b)
 
 
 def _builtin_binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
@@ -151,7 +151,7 @@ def _base(cls: type) -> type:
     return list if issubclass(cls, list) else tuple if issubclass(cls, tuple) else cls
 
 
-def _dispatch_binary(t: Tracer, symbol: str, name: str, reflected: str, a: Value, b: Value) -> Value:
+def dispatch_binary(t: Tracer, symbol: str, name: str, reflected: str, a: Value, b: Value) -> Value:
     """Language reference 3.3.8: the right operand's reflected method goes first where its class, a proper subclass
     of the left's, overrides it."""
     left, right = class_lookup(t, a.cls, name), class_lookup(t, b.cls, reflected)
@@ -344,8 +344,10 @@ def _is_dtype(v: Value) -> bool:
 
 
 def _builtin_compare(t: Tracer, symbol: str, a: Value, b: Value) -> bool | None:
+    from ..builtins.proxies import target
     from ..builtins.views import DictView, as_set
 
+    a, b = target(a), target(b)
     a, b = (as_set(t, each) if isinstance(each, DictView) and each.kind != "values" else each for each in (a, b))
     if isinstance(a, Sequence) and isinstance(b, Sequence):
         if _base(a.cls) is not _base(b.cls):
@@ -530,7 +532,7 @@ def format_value(t: Tracer, v: Value, spec: str = "") -> Value:
     if isinstance(v, Object) and raw is not None and isinstance(raw[0], (types.FunctionType, Function)):
         return call(t, special_method(t, v, "__format__"), [Const(spec)], {})  # type: ignore[arg-type]
     plain = raw is not None and raw[0] is object.__format__
-    if isinstance(v, (Object, Sequence, Mapping)) and (plain or not spec):
+    if (isinstance(v, (Object, Sequence, Mapping)) or hasattr(v, "shown")) and (plain or not spec):
         from ..builtins.functions import str_text
 
         if spec:
@@ -547,6 +549,7 @@ __all__ = [
     "binary",
     "compare",
     "constant",
+    "dispatch_binary",
     "equal_or_same",
     "format_value",
     "inplace",

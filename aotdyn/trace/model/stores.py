@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from ..tracer import Tracer
 
 
+_OF_FUNCTIONS = frozenset(
+    ("__code__", "__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__globals__", "__builtins__")
+    + ("__dict__", "__class__")
+)
+"""Attributes of a function by which it is what it is."""
+
+
 def set_attr(t: Tracer, v: Value, name: str, value: Value) -> None:
     """`v.name = value`."""
     _store_attr(t, force(v), name, value)
@@ -46,8 +53,7 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
         if name == "__annotations__" and v.obj is None:
             v.annotations = value
             return
-        kept = ("__wrapped__", "__doc__", "__name__", "__qualname__", "__module__")
-        if name.startswith("__") and name.endswith("__") and name not in kept:
+        if name in _OF_FUNCTIONS:
             raise Break(f"setting {name} of a function")
         t.mutated(v)
         given = force(value) if value is not None else None

@@ -3,6 +3,13 @@
 # ruff: noqa: UP031, UP032
 # (what is written the long way is what is tested)
 
+import cmath
+import collections
+import dataclasses
+import enum
+import functools
+import math
+import operator
 import types
 
 import torch
@@ -110,3 +117,249 @@ def formatted_things(x):
         except TypeError as error:
             found.append(str(error))
     return x + 1, found
+
+
+P = types.MappingProxyType({"a": 1, "b": [2]})
+PO = types.MappingProxyType(collections.OrderedDict(z=1, y=2))
+
+
+class Color(enum.Enum):
+    R = 1
+    G = 2
+
+
+@program(whole=True)
+def outside(x):
+    return (
+        x + P["a"] + P["b"][0],
+        len(P),
+        list(P),
+        dict(P),
+        "a" in P,
+        P.get("q", 3),
+        list(P.items()),
+        list(P.values()),
+        P.copy(),
+        {**P},
+        P == {"a": 1, "b": [2]},
+        P | {"c": 1},
+        list(reversed(PO)),
+        bool(P),
+        P,
+        list(PO.keys()),
+        isinstance(P, types.MappingProxyType),
+    )
+
+
+@program(whole=True)
+def made(x):
+    d = {"a": 1}
+    m = types.MappingProxyType(d)
+    d["b"] = 2
+    r = []
+    try:
+        m["c"] = 1
+    except TypeError as e:
+        r.append(str(e))
+    try:
+        types.MappingProxyType(3)
+    except TypeError as e:
+        r.append(str(e))
+    try:
+        m["zz"]
+    except KeyError as e:
+        r.append(str(e))
+    return x + m["b"], m, len(m), repr(m), m == d, m == types.MappingProxyType(d), m != {}, r, f"{m}"
+
+
+@program(whole=True)
+def enums(x):
+    return x + len(Color.__members__), list(Color.__members__), [c.value for c in Color.__members__.values()]
+
+
+@program(whole=True)
+def cm(x):
+    return x + 1, cmath.sqrt(-1), cmath.exp(1j), cmath.phase(1j)
+
+
+@program(whole=True)
+def globs(x):
+    globals()["NEW"] = 3
+    return x + NEW, globals()["P"]["a"], "NEW" in globals()
+
+
+@functools.singledispatch
+def sd(a):
+    return "obj"
+
+
+@sd.register
+def _(a: int):
+    return "int"
+
+
+@sd.register(list)
+def _(a):
+    return "list"
+
+
+@sd.register
+def _(a: torch.Tensor):
+    return a + 1
+
+
+@program(whole=True)
+def single(x):
+    return sd(x), sd(1), sd([1]), sd(1.5), sd(True)
+
+
+class SDM:
+    @functools.singledispatchmethod
+    def f(self, a):
+        return "o"
+
+    @f.register
+    def _(self, a: int):
+        return "i"
+
+    @f.register
+    def _(self, a: torch.Tensor):
+        return a * 2
+
+
+@program(whole=True)
+def single_method(x):
+    s = SDM()
+    return s.f(x), s.f(2), s.f("q")
+
+
+class Fm:
+    def __format__(self, spec):
+        return f"<{spec}>"
+
+    def __index__(self):
+        return 2
+
+    def __str__(self):
+        return "Fm!"
+
+    def __repr__(self):
+        return "repr!"
+
+    def __bytes__(self):
+        return b"ab"
+
+    def __int__(self):
+        return 9
+
+    def __float__(self):
+        return 2.5
+
+    def __complex__(self):
+        return 1j
+
+    def __round__(self, n=None):
+        return ("r", n)
+
+    def __trunc__(self):
+        return 4
+
+    def __floor__(self):
+        return 5
+
+    def __ceil__(self):
+        return 6
+
+    def __abs__(self):
+        return 8
+
+    def __divmod__(self, o):
+        return ("dm", o)
+
+    def __rdivmod__(self, o):
+        return ("rdm", o)
+
+    def __pow__(self, o, m=None):
+        return ("pow", o, m)
+
+    def __matmul__(self, o):
+        return "mm"
+
+    def __bool__(self):
+        return False
+
+    def __hash__(self):
+        return 77
+
+    def __dir__(self):
+        return ["z", "y"]
+
+
+@program(whole=True)
+def formats(x):
+    f = Fm()
+    return (
+        x + 1,
+        f"{f:abc} {f} {f!r} {f!s:>6}",
+        format(f, "q"),
+        [1, 2, 3][f],
+        "abc"[f],
+        range(10)[f],
+        hex(f),
+        bin(f),
+        operator.index(f),
+    )
+
+
+@program(whole=True)
+def conversions(x):
+    f = Fm()
+    return (
+        x + 1,
+        int(f),
+        float(f),
+        complex(f),
+        round(f),
+        round(f, 2),
+        math.trunc(f),
+        math.floor(f),
+        math.ceil(f),
+        abs(f),
+        divmod(f, 2),
+        divmod(2, f),
+        pow(f, 2, 3),
+        f**2,
+        f @ 2,
+        bool(f),
+        not f,
+    )
+
+
+@program()
+def conversions2(x):
+    f = Fm()
+    return x + 1, bytes(f), hash(f), dir(f), {f: 1}.keys() == {f}
+
+
+@program(whole=True)
+def fattr(x):
+    def f():
+        pass
+
+    f.__custom__ = 3
+    f.__isabstractmethod__ = False
+
+    @functools.wraps(f)
+    def g():
+        return f.__custom__
+
+    return x + g(), g, g.__custom__
+
+
+@program()
+def dc(x):
+    @dataclasses.dataclass
+    class P:
+        a: int
+
+    return x + P(3).a
