@@ -7,6 +7,8 @@ import types
 from collections.abc import Sequence as AnySequence
 from typing import TYPE_CHECKING, Any
 
+from aotdyn.guards.sources import Arg
+
 from .control import Break, Raised
 from .decode import Instruction, decode
 from .liveness import liveness
@@ -127,6 +129,8 @@ class Frame:
         """To be called where a name or stack slot gives up a value: Python does it where code may run at its end."""
         if value is not None and cleans_up(value):
             raise Break(f"a {value.cls.__qualname__} is given up, which may have something to clean up")
+        if value is not None and isinstance(value.source, Arg):
+            self.t.given_up.append(value)
 
     def popn(self, count: int) -> list[Value]:
         """The topmost `count` values, the deepest first."""

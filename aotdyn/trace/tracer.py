@@ -133,6 +133,7 @@ class Tracer:
         self.changes = 0
         # What the epilogue does behind all: a helper's name and its arguments, or something that emits itself.
         self.postponed: list[Any] = []
+        self.given_up: list[Value] = []  # arguments that a name of the traced frames has given up
         self.locals: list[Any] = []
         self.process_local: list[str] = []
         self.inlined: dict[tuple[str, str, str], Inlined] = {}

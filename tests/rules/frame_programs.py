@@ -8,6 +8,8 @@ import weakref
 
 import torch
 
+import aotdyn
+
 seen: list = []
 
 
@@ -63,14 +65,14 @@ def calls_what_warns(x):
 
 def recurses(x, n):
     x = x + 1
-    print(end="")
+    aotdyn.graph_break()
     return recurses(x, n - 1) * 1 if n else x
 
 
 def breaks_often(x):
     for i in range(10_000):  # noqa: B007
         x = x + 1
-        print(end="")
+        aotdyn.graph_break()
     return x, i
 
 
@@ -81,11 +83,11 @@ class Held:
 def local_dies_where_deleted(x, report):
     held = Held()
     ref = weakref.ref(held)
-    print(end="")
+    aotdyn.graph_break()
     report.append(ref() is None)
     x = x + 1
     del held
-    print(end="")
+    aotdyn.graph_break()
     report.append(ref() is None)
     return x
 
@@ -101,16 +103,16 @@ def counts(x, log):
     log.append(add)
     for i in range(3):
         x = x + add(i)
-        print(end="")
+        aotdyn.graph_break()
     return x + total, add
 
 
 def mixes(x, log):
     y = inner(x, log) + 1
-    print(end="")
+    aotdyn.graph_break()
     with torch.no_grad():
         z = inner(y, log)
-        print(end="")
+        aotdyn.graph_break()
         log.append(torch.is_grad_enabled())
     try:
         z = inner(z, None)
@@ -121,7 +123,7 @@ def mixes(x, log):
 
 def inner(x, log):
     x = x * 2
-    print(end="")
+    aotdyn.graph_break()
     log.append(sys.exc_info()[0])
     return x + 1
 

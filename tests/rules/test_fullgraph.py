@@ -13,7 +13,7 @@ from aotdyn.runtime import cold
 
 def breaks(x):
     y = x + 1
-    print("between")
+    aotdyn.graph_break()
     return y * 2
 
 

@@ -50,7 +50,7 @@ def test_a_copy_reached_by_a_break():
 
     def chooses(x, f):
         y = x + 1
-        print(end="")
+        aotdyn.graph_break()
         return next(map(f, [y]))
 
     compiled = aotdyn.compile(chooses, backend="eager")

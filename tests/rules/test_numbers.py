@@ -71,7 +71,7 @@ def test_types_are_kept():
 
 def across_a_break(x, state):
     state[0] += 1
-    print("between")
+    aotdyn.graph_break()
     state[0] *= 2
     return x + 1
 

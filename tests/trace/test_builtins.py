@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+import aotdyn
+
 api = pytest.importorskip("aotdyn.api")
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -875,7 +877,7 @@ def test_effects_on_arguments() -> None:
 def breaking_loop(x):
     total = x
     for i, (a, b) in enumerate(zip([1, 2, 3], reversed([x, x + 1, x + 2]), strict=True)):
-        print(end="")
+        aotdyn.graph_break()
         total = total + a * b * i
     return total
 
@@ -883,10 +885,10 @@ def breaking_loop(x):
 def breaking_itertools(x):
     out = []
     for a, b in itertools.islice(itertools.pairwise(itertools.chain([x], range(5))), 1, 4):
-        print(end="")
+        aotdyn.graph_break()
         out.append(a + b)
     for value in itertools.accumulate([x, 1, 2]):
-        print(end="")
+        aotdyn.graph_break()
         out.append(value)
     return out
 
@@ -894,10 +896,10 @@ def breaking_itertools(x):
 def breaking_dict_loop(x):
     out = []
     for key, value in {"a": x, "b": 2}.items():
-        print(end="")
+        aotdyn.graph_break()
         out.append((key, value))
     for value in map(lambda v: v * 2, filter(None, [0, 1, 2])):
-        print(end="")
+        aotdyn.graph_break()
         out.append(x + value)
     return out
 

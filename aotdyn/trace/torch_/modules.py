@@ -15,7 +15,21 @@ from aotdyn.guards.sources import Pure
 
 from ..control import Break, LeaveAlone
 from ..handlers import handles
-from ..values import Class, Const, Mapping, Object, Opaque, Value, force
+from ..values import (
+    Cell,
+    Class,
+    Const,
+    Lazy,
+    Mapping,
+    Namespace,
+    Object,
+    Opaque,
+    Sequence,
+    SetValue,
+    UnreadList,
+    Value,
+    force,
+)
 
 DICTS = ("_parameters", "_buffers", "_modules")
 """Dicts that `nn.Module.__getattr__` looks into, in its order."""
@@ -65,7 +79,31 @@ def _dereference(t: Any, reference: Value) -> Value:
     found = force(reference)
     if not isinstance(found, Opaque) or found.source is None:
         raise Break("call of a weak reference")
-    return t.wrap(found.obj(), Pure("weakref.call", found.source))
+    obj = found.obj()
+    if obj is not None and _may_be_gone(t, obj):
+        raise Break(
+            "a weak reference is asked behind something that was given up", "Python knows who holds the object."
+        )
+    return t.wrap(obj, Pure("weakref.call", found.source))
+
+
+def _may_be_gone(t: Any, obj: Any) -> bool:
+    """Whether an object may have gone since the trace began: an argument was given up, or what objects held."""
+    given_up = [each.obj if isinstance(each, Lazy) else getattr(each, "obj", None) for each in t.given_up]
+    if any(each is obj or not isinstance(each, torch.Tensor | int | float | str | None) for each in given_up):
+        return True
+    return any(_dropped(value) for value in t.changed)
+
+
+def _dropped(value: Value) -> bool:
+    """Whether a change took something out of an object from outside."""
+    if isinstance(value, Object):
+        return any(name in getattr(value.obj, "__dict__", ()) for name in value.attrs)
+    if isinstance(value, Namespace):
+        return any(name in value.obj for name in value.names)
+    if isinstance(value, UnreadList) and value.unread:
+        return False
+    return isinstance(value, Sequence | Mapping | SetValue | Cell) and value.obj is not None
 
 
 def _no_module(t: Any, *args: Value, **kwargs: Value) -> Value:
