@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         is_compiling,
         mark_dynamic,
         mark_static,
+        mark_unbacked,
         maybe_mark_dynamic,
         reset,
     )
@@ -37,6 +38,7 @@ __all__ = [
     "is_compiling",
     "mark_dynamic",
     "mark_static",
+    "mark_unbacked",
     "maybe_mark_dynamic",
     "reset",
     "stats",
@@ -54,6 +56,7 @@ _PUBLIC = {
     "is_compiling": ("aotdyn.api", "is_compiling"),
     "mark_dynamic": ("aotdyn.api", "mark_dynamic"),
     "mark_static": ("aotdyn.api", "mark_static"),
+    "mark_unbacked": ("aotdyn.api", "mark_unbacked"),
     "maybe_mark_dynamic": ("aotdyn.api", "maybe_mark_dynamic"),
     "reset": ("aotdyn.api", "reset"),
     "stats": ("aotdyn.report.events", "snapshot"),

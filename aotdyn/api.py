@@ -249,6 +249,16 @@ def maybe_mark_dynamic(tensor: Any, index: Any) -> None:
     _mark(tensor, index, "_dynamo_weak_dynamic_indices")
 
 
+def mark_unbacked(tensor: Any, index: Any, *, min: int | None = None, max: int | None = None) -> None:
+    """Say that a dimension (or several) varies, 0 and 1 included, and that nothing may be decided by its size.
+
+    One variant serves all sizes between `min` and `max`; a branch on the size ends the graph there.
+    """
+    for dim in _mark(tensor, index, "_dynamo_unbacked_indices"):
+        if min is not None or max is not None:
+            tensor.__dict__.setdefault("_dynamo_unbacked_bounds", {})[dim] = (min, max)
+
+
 def mark_static(tensor: Any, index: Any = None) -> None:
     """Say that a dimension (several; None: all) of `tensor` gets a variant for each size."""
     _mark(tensor, range(tensor.dim()) if index is None else index, "_dynamo_static_indices")

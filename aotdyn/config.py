@@ -25,6 +25,18 @@ LOGS = ("guards", "recompiles", "breaks", "graphs", "cache", "hook", "trace", "a
 "What AOTDYN_LOG may name."
 
 
+class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of `[[tool.aotdyn.shapes]]`: a size that varies, told beforehand for code that has no marks."""
+
+    function: str
+    "`module:qualname`, as `app.model:Net.forward`; of the program itself `__main__:main`"
+    argument: str
+    dimension: int | None = None
+    "of a tensor; left out for an argument that is an int"
+    min: int | None = None
+    max: int | None = None
+
+
 class Options(msgspec.Struct, frozen=True):
     """Everything that can be set; a field's name is its key in pyproject.toml, AOTDYN_<NAME> its variable."""
 
@@ -75,6 +87,8 @@ class Options(msgspec.Struct, frozen=True):
     "iterations of one loop,"
     max_seconds: float = 300.0
     "seconds"
+    shapes: tuple[Shape, ...] = ()
+    "sizes that vary, from pyproject.toml or `configure` alone: a table of function, argument, dimension, min, max"
     continuations: str = "block"
     "how a frame goes on behind a break: `block`, in its own code, or `function`, in frames of functions put in for it"
     compiling_flag: bool = True
@@ -118,7 +132,7 @@ _FROM_TORCH = TRACING[:10]
 
 _DEFAULTS = Options()
 _TYPES = {name: type(getattr(_DEFAULTS, name)) for name in Options.__struct_fields__}
-_VARIABLES = {f"AOTDYN_{name.upper()}": name for name in _TYPES}
+_VARIABLES = {f"AOTDYN_{name.upper()}": name for name in _TYPES if name != "shapes"}
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _WORDS[""] = False
 _NOT_FROM_PROJECT = ("cache_trust", "cache_sign", "cache_keys")
@@ -327,6 +341,8 @@ def _known(name: str, origin: str) -> type:
 
 def _checked(name: str, value: Any, origin: str, key: str = "") -> Any:
     kind = _known(name, origin)
+    if name == "shapes":
+        return _to_shapes(value, origin)
     try:
         made = _CONVERT[kind](value)
         _check_range(name, made)
@@ -395,5 +411,26 @@ def _to_names(value: Any) -> tuple[str, ...]:
         raise TypeError
     return tuple(name.strip() for part in parts for name in part.split(",") if name.strip())
 
+
+def _to_shapes(rows: Any, origin: str) -> tuple[Shape, ...]:
+    try:
+        made = msgspec.convert(rows, tuple[Shape, ...], strict=True)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"shapes can't be read: {error}", where=origin, hint=_SHAPES) from None
+    for row in made:
+        wrong = ":" not in row.function or not row.argument.isidentifier()
+        if (
+            wrong
+            or (row.dimension is None and (row.min, row.max) != (None, None))
+            or (row.min or 0) > (row.max or 2**62)
+        ):
+            raise ConfigError(f"shapes has a row that says nothing: {row}", where=origin, hint=_SHAPES)
+    return made
+
+
+_SHAPES = (
+    'each row has function = "module:qualname", argument = "x" and, for a tensor, dimension = 0,'
+    " with min and max where they are known"
+)
 
 _CONVERT: dict[type, Any] = {bool: _to_bool, int: _to_int, float: _to_float, str: _to_str, tuple: _to_names}

@@ -127,7 +127,7 @@ def fake_inputs(
     )
     mode = build.make_fake_mode(symbolic, scalar_outputs=True, shape_outputs=True)
     fakes = [
-        build.fake_input(mode, tensor, item.dynamic, f"x{number}")
+        build.fake_input(mode, tensor, item.dynamic, f"x{number}", item.unbacked)
         for number, (item, tensor) in enumerate(zip(program.inputs, inputs, strict=True))
     ]
     return mode, fakes

@@ -62,7 +62,10 @@ def compile(
         log.info("a graph runs eagerly: %s", reason)
         return codegen.to_function(program, locate)
     job = _Job(program, options, store, key, locate)
-    if any(item.dynamic and not tensor.is_contiguous() for item, tensor in zip(program.inputs, inputs, strict=True)):
+    if any(
+        item.unbacked or (item.dynamic and not tensor.is_contiguous())
+        for item, tensor in zip(program.inputs, inputs, strict=True)
+    ):
         return job.per_shape()
     return job.compile(list(inputs))
 

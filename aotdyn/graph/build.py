@@ -115,13 +115,15 @@ class GraphBuilder:
         """Where facts on symbolic sizes gather, None before the first tensor or without `dynamic`."""
         return self.fake_mode.shape_env if "fake_mode" in self.__dict__ else None
 
-    def placeholder(self, name: str, real: torch.Tensor, dynamic_dims: Sequence[int] = ()) -> tuple[fx.Node, Any]:
+    def placeholder(
+        self, name: str, real: torch.Tensor, dynamic_dims: Sequence[int] = (), unbacked: Sequence[int] = ()
+    ) -> tuple[fx.Node, Any]:
         """An input that stands for `real`: the same one when asked again. FakeFailure where it can't be faked."""
         known = self._inputs.get(id(real))
         if known is not None:
             return known[1], known[2]
         try:
-            fake = fake_input(self.fake_mode, real, dynamic_dims, name)
+            fake = fake_input(self.fake_mode, real, dynamic_dims, name, unbacked)
         except (MemoryError, RecursionError):
             raise
         except Exception as error:
@@ -135,6 +137,8 @@ class GraphBuilder:
         )
         if dynamic:
             node.meta["dynamic"] = dynamic
+            if unbacked:
+                node.meta["unbacked"] = tuple(sorted(unbacked))
             self._note_symbols(fake, len(self.placeholders))
         node.meta["val"] = node.meta["example_value"] = fake
         self.placeholders.append(node)
@@ -314,10 +318,16 @@ def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_out
     return mode
 
 
-def fake_input(mode: FakeTensorMode, real: torch.Tensor, dynamic_dims: Sequence[int] = (), name: str = "x") -> Any:
+def fake_input(
+    mode: FakeTensorMode,
+    real: torch.Tensor,
+    dynamic_dims: Sequence[int] = (),
+    name: str = "x",
+    unbacked: Sequence[int] = (),
+) -> Any:
     """The fake of a real tensor: views, aliases, Parameters and strides kept; `dynamic_dims` become symbols.
 
-    A size of 0 or 1 stays a constant, as everywhere in torch.
+    A size of 0 or 1 stays a constant, as everywhere in torch, but in a dimension that is `unbacked`.
     """
     with quiet():
         if not dynamic_dims or mode.shape_env is None:
@@ -327,6 +337,8 @@ def fake_input(mode: FakeTensorMode, real: torch.Tensor, dynamic_dims: Sequence[
 
         chosen = {dim % real.dim() for dim in dynamic_dims}
         sizes = [DimDynamic.DYNAMIC if dim in chosen else DimDynamic.STATIC for dim in range(real.dim())]
+        for dim in unbacked:
+            sizes[dim] = DimDynamic.UNBACKED
         base: Any = None
         if real._is_view() and real._base is not None:
             base = StatelessSymbolicContext([DimDynamic.DYNAMIC] * real._base.dim())

@@ -45,6 +45,8 @@ class GraphData(msgspec.Struct, frozen=True, array_like=True):
     frames: list[Any] = []
     stacks: list[list[int]] = []
     bare: bool = False
+    unbacked: list[tuple[int, ...]] = []
+    "as `dynamic`; empty where no input has such a dimension"
 
 
 _DECODER = msgspec.msgpack.Decoder(GraphData)
@@ -113,6 +115,7 @@ class _Writer:
 
     def data(self, names: bool = True) -> GraphData:
         program, self.names = self.program, names
+        inputs = program.inputs
         steps = [
             StepData(
                 self.target(step.target),
@@ -131,6 +134,7 @@ class _Writer:
             frames=self.frames.rows,
             stacks=self.stacks.rows if self.stacks else [],
             bare=program.bare,
+            unbacked=[item.unbacked for item in inputs] if any(item.unbacked for item in inputs) else [],
         )
 
     def target(self, target: Any) -> int:
@@ -245,5 +249,6 @@ def _read(graph: GraphData) -> Program:
         )
         for step in graph.steps
     ]
-    inputs = [Input(name, tuple(dims)) for name, dims in zip(graph.names, graph.dynamic, strict=True)]
+    unbacked = graph.unbacked or [()] * len(graph.dynamic)
+    inputs = [Input(*row) for row in zip(graph.names, graph.dynamic, unbacked, strict=True)]
     return Program(inputs, steps, tuple(_decode(item) for item in graph.outputs), graph.bare)

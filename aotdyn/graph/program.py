@@ -26,10 +26,14 @@ class Ref:
 
 @dataclasses.dataclass(slots=True)
 class Input:
-    """A tensor handed to the graph; `dynamic` lists the dimensions whose size varies."""
+    """A tensor handed to the graph; `dynamic` lists the dimensions whose size varies.
+
+    Those that are `unbacked` as well may be 0 and 1, too, and nothing may be decided by them.
+    """
 
     name: str
     dynamic: tuple[int, ...] = ()
+    unbacked: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(slots=True)
@@ -90,7 +94,7 @@ def of_module(gm: fx.GraphModule) -> Program:
     program = Program([], [], ())
     for node in gm.graph.find_nodes(op="placeholder"):
         values[node] = Ref(len(program.inputs))
-        program.inputs.append(Input(node.name, tuple(node.meta.get("dynamic", ()))))
+        program.inputs.append(_input(node))
     for node in gm.graph.nodes:
         if node.op == "placeholder":
             continue
@@ -110,6 +114,10 @@ def of_module(gm: fx.GraphModule) -> Program:
     return program
 
 
+def _input(node: fx.Node) -> Input:
+    return Input(node.name, tuple(node.meta.get("dynamic", ())), tuple(node.meta.get("unbacked", ())))
+
+
 def to_module(program: Program) -> fx.GraphModule:
     """A graph module that is the program; placeholders and calls carry `dynamic` and `stack` in their `meta`."""
     graph = fx.Graph()
@@ -127,6 +135,8 @@ def to_module(program: Program) -> fx.GraphModule:
         node = graph.placeholder(item.name)
         if item.dynamic:
             node.meta["dynamic"] = item.dynamic
+        if item.unbacked:
+            node.meta["unbacked"] = item.unbacked
         values.append(node)
     for step in program.steps:
         op = "call_method" if isinstance(step.target, str) else "call_function"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import marshal
+import sys
 import threading
 import types
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from aotdyn.runtime.extent import HOOK, Extent
 
 if TYPE_CHECKING:
     from aotdyn.runtime.entry import Entry
+    from aotdyn.runtime.moved import Moved
     from aotdyn.runtime.variant import FrameSpec, ResumePoint, Variant
     from aotdyn.store.store import Store
 
@@ -70,6 +72,8 @@ def forget() -> None:
             entry.forget()
         _graphs.clear()
         _continuations.clear()
+    if known := sys.modules.get("aotdyn.runtime.beforehand"):
+        known.forget()
 
 
 def load(entry: Entry) -> list[Variant]:
@@ -132,6 +136,7 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
 def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
     """A variant whose graph is kept in memory by its key."""
     from aotdyn.graph import data
+    from aotdyn.runtime import beforehand
     from aotdyn.trace.api import trace as trace_frame
     from aotdyn.trace.sizes import Policy
 
@@ -139,7 +144,8 @@ def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
     home.thorough = True
     with events.phase("trace"), notice.waiting(spec.qualname):
         chosen = _options(extent)
-        sizes = Policy(entry.moved, not chosen.assume_static_by_default, entry.numbers)
+        known = beforehand.expected(chosen, store(extent)) if not forgotten() else beforehand.nothing
+        sizes = Policy(entry.moved, not chosen.assume_static_by_default, entry.numbers, known)
         traced = trace_frame(
             spec, entry.code(), entry.globals, args, chosen, extent.fullgraph, not extent.number, sizes, orders
         )
@@ -157,6 +163,15 @@ def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
 def learns(entry: Entry) -> bool:
     """Whether sizes that move become symbols."""
     return _options(entry.extent).automatic_dynamic_shapes
+
+
+def handed_on(entry: Entry, moved: Moved) -> None:
+    """Keep what has moved for other callers of the modules that these variants went through."""
+    if not forgotten():
+        from aotdyn.runtime import beforehand
+
+        for variant in entry.variants:
+            beforehand.note(variant, moved, store(entry.extent))
 
 
 def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:

@@ -407,6 +407,8 @@ class Entry:
             for variant in self.variants:
                 merge(self.moved, learnt(variant, args, self.globals))
                 merge(self.moved, moved(variant, args, self.globals))
+            if self.moved:
+                cold.handed_on(self, self.moved)
 
     def _lower(self, variant: Variant) -> tuple[types.CodeType, list[Recipe]]:
         from aotdyn.rewrite import lower

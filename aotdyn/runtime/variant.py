@@ -144,6 +144,8 @@ class Variant(msgspec.Struct):
     "sizes known to vary, for the next trace: a source's index and its dimensions (none: the int itself)"
     restless: list[list[SourceData]] = []
     "what was seen to change on one and the same module: the rows of each source, itself the last"
+    handed: list[tuple[Inlined, str, int]] = []
+    "arguments of a `forward` that come from outside: the function, the parameter, the source's index"
     places: list[tuple[str, int]] = []
     "lines of the program that asked for guards: file and number"
     rest: bool = False

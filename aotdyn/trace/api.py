@@ -18,7 +18,7 @@ from aotdyn.errors import GraphBreakError
 from aotdyn.guards import ahead
 from aotdyn.guards.globalstate import FACTS
 from aotdyn.guards.sources import Arg, Source
-from aotdyn.runtime.variant import BreakInfo, FrameSpec, Variant
+from aotdyn.runtime.variant import BreakInfo, FrameSpec, Inlined, Variant
 
 from . import builtins, numpy_, torch_
 from .control import Break, LeaveAlone, LookedAt, Raised, Unbuildable
@@ -208,6 +208,7 @@ def _outermost(t: Tracer, code: types.CodeType, globals: dict[str, Any], args: t
                 continue
         stack.append(value)
     t.handled = handled
+    t.sizes.hand(Inlined(spec.module, spec.qualname, spec.digest), locals)
     cells = {name: t.cell(args[i + j], Arg(i + j, name)) for j, name in enumerate(spec.cells)}
     frame = Frame(t, code, t.namespace(globals), locals, cells, None, (), None, True)
     if spec.offset:

@@ -248,6 +248,7 @@ def _variant(
     guards.extend(_placed(guard, place, places) for guard, place in t.sizes.guards(table))
     if t.global_facts:
         guards.append(GuardData(-1, "GLOBAL", t.state.initial(t.global_facts)))
+    handed = [(function, name, table.add(source)) for (function, name), source in t.sizes.handed.items()]
     variant = Variant(
         spec=t.spec,
         sources=table.rows,
@@ -265,6 +266,7 @@ def _variant(
         locals=list(t.locals) or None,
         draws=[table.add(source) for source in t.draws],
         moving=t.sizes.moving(table),
+        handed=handed,
         places=list(places),
     )
     return variant, module, [t.by_source[source].obj for source in kept]

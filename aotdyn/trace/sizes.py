@@ -10,7 +10,8 @@ constant is guarded as one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +23,10 @@ from aotdyn.graph.build import quiet, version
 from aotdyn.guards import tensors
 from aotdyn.guards.pure import PURE
 from aotdyn.guards.sources import Arg, Pure, Source, SourceTable
-from aotdyn.runtime.variant import GuardData
+from aotdyn.runtime.variant import GuardData, Inlined
 
-from .values import Scalar, Value
+from .control import LookedAt
+from .values import Const, Lazy, Scalar, Tensor, Value
 
 SIZED = "torch.empty"
 
@@ -37,6 +39,8 @@ class Policy:
     all: bool = False
     numbers: frozenset[Source] = frozenset()
     "numbers that changed, whatever holds them: see `flows`"
+    expected: Callable[[str, str, str], Mapping[str, Mapping[int, Any]]] = lambda module, qualname, digest: {}
+    "by function: its arguments' dimensions that vary, with their ranges (none of an int); known before the trace"
 
 
 STATIC = Policy()
@@ -67,6 +71,12 @@ class Sizes:
         "our symbols for strides that torch expresses by sizes"
         self._pinned: set[Any] = set()
         "symbols that a guard can't express: constants for it"
+        self.told: dict[Source, dict[int, Any]] = {
+            mark[1]: dict(mark[2]) for mark in t.looked_at if isinstance(mark, tuple) and mark[0] == "told"
+        }
+        "what is known of inputs as arguments of functions: dimensions and ranges"
+        self.handed: dict[tuple[Any, str], Source] = {}
+        "arguments of inlined functions that come from outside, by row of `inlined` and name"
 
     # Made while tracing
 
@@ -79,8 +89,53 @@ class Sizes:
             chosen |= marks(real, "_dynamo_dynamic_indices") | marks(real, "_dynamo_weak_dynamic_indices")
             if self.policy.all:
                 chosen |= set(range(real.dim()))
+            chosen |= {dim % real.dim() for dim in self._within_range(real, source)}
         chosen -= marks(real, "_dynamo_static_indices")
+        chosen -= set(self.unbacked(real))
         return tuple(sorted(dim for dim in chosen if dim < real.dim() and real.size(dim) > 1))
+
+    def unbacked(self, real: torch.Tensor) -> tuple[int, ...]:
+        """Dimensions that the user wants one graph for, whatever their size is: nothing may be decided by them."""
+        if real.layout is not torch.strided or real.is_nested or isinstance(real, torch.nn.Parameter):
+            return ()
+        asked = marks(real, "_dynamo_unbacked_indices") | marks(real, "_dynamo_strict_unbacked_indices")
+        return tuple(sorted(asked - marks(real, "_dynamo_static_indices")))
+
+    def hand(self, function: Inlined, bound: Mapping[str, Value]) -> None:
+        """A function is entered with these arguments: what is known of them holds for the inputs that they are."""
+        told = self.policy.expected(function.module, function.qualname, function.digest)
+        kept = function.qualname.endswith("forward")
+        if not told and not kept:
+            return
+        for name, value in bound.items():
+            if value.source is None or not isinstance(value, (Lazy, Tensor, Scalar)):
+                continue
+            if kept and issubclass(value.cls, (torch.Tensor, int)) and not issubclass(value.cls, torch.nn.Parameter):
+                self.handed[function, name] = value.source
+            if name in told:
+                self._tell(value, value.source, told[name])
+
+    def _tell(self, value: Value, source: Source, dims: Mapping[int, Any]) -> None:
+        """Make dimensions of an input symbols; where they have been constants in this attempt, in the next."""
+        known = self.told.get(source)
+        if known is not None and dims.keys() <= known.keys():
+            return
+        self.told[source] = {**dims, **(known or {})}
+        loaded = value.value if isinstance(value, Lazy) else value
+        if isinstance(loaded, Const) or (isinstance(loaded, Tensor) and self._misses(loaded, dims)):
+            mark: Any = ("told", source, tuple(self.told[source].items()))
+            raise LookedAt(frozenset({mark}))
+
+    def _misses(self, tensor: Tensor, dims: Iterable[int]) -> bool:
+        """Whether a dimension is a constant of this attempt that the next would make a symbol."""
+        sizes = tensor.fake.shape
+        return any(-len(sizes) <= dim < len(sizes) and type(sizes[dim]) is int and sizes[dim] > 1 for dim in dims)
+
+    def _within_range(self, real: torch.Tensor, source: Source) -> Iterator[int]:
+        """Dimensions that are known beforehand to vary, where the size at hand is in the range that was given."""
+        for dim, (least, most) in self.told.get(source, {}).items():
+            if -real.dim() <= dim < real.dim() and (least or 0) <= real.size(dim) <= (most or real.size(dim)):
+                yield dim
 
     def met(self, source: Source, real: torch.Tensor, fake: Any) -> None:
         """An input was made: its place is the next; ranges that the user gave become facts."""
@@ -91,12 +146,24 @@ class Sizes:
             if isinstance(size, torch.SymInt):
                 with quiet():
                     _within(size, each.min, each.max, f"{source}.shape[{each.dim}]")
+        for dim, (least, most) in (getattr(real, "_dynamo_unbacked_bounds", None) or {}).items():
+            size = fake.shape[dim]
+            if isinstance(size, torch.SymInt):
+                _check_range(real.size(dim), least, most, f"{source}.shape[{dim}]")
+                self.t.builder.shape_env.constrain_symbol_range(
+                    size.node.expr, 0 if least is None else least, sys.maxsize if most is None else most
+                )
+        for dim, (least, most) in self.told.get(source, {}).items():
+            size = fake.shape[dim] if dim in self._within_range(real, source) else None
+            if isinstance(size, torch.SymInt):
+                with quiet():
+                    _within(size, least, most, f"{source}.shape[{dim}]")
 
     def varies(self, obj: Any, source: Source) -> bool:
         """Whether an int becomes a symbol: it was seen to move, and isn't below 2."""
         if type(obj) is not int or not 1 < obj < 2**62 or self.t.options.specialize_int:
             return False
-        return source in self.policy.known or (self.policy.all and isinstance(source, Arg))
+        return source in self.policy.known or source in self.told or (self.policy.all and isinstance(source, Arg))
 
     def number(self, obj: int, source: Source) -> Scalar:
         """An int as a symbol: it comes as the size of an empty tensor."""
@@ -158,7 +225,8 @@ class Sizes:
                 self._pinned |= expression.free_symbols & self.t.builder.symbols.keys()
         for each, node in zip(self.inputs, self.t.builder.placeholders, strict=True):
             if "dynamic" in node.meta:
-                node.meta["dynamic"] = tuple(dim for dim in node.meta["dynamic"] if self._free(each.shape[dim]))
+                for kind in node.meta.keys() & {"dynamic", "unbacked"}:
+                    node.meta[kind] = tuple(dim for dim in node.meta[kind] if self._free(each.shape[dim]))
             self._check_asked(each)
             number = each.source.base
             if number in self.numbers and isinstance(each.source, Pure):
@@ -229,6 +297,11 @@ class Sizes:
                 expression = self._fixed(guard.expr)
                 if not self._implied(env, expression):
                     yield expression
+            for asserted in [each for those in env.deferred_runtime_asserts.values() for each in those]:
+                expression = self._fixed(asserted.expr)
+                ours = expression.free_symbols <= self.t.builder.symbols.keys()
+                if ours and not self._implied(env, expression):
+                    yield expression
 
     def _ranges(self, env: Any) -> Iterator[Any]:
         import sympy
@@ -238,7 +311,8 @@ class Sizes:
             if what == "offset" or self._constant(symbol) is not None:
                 continue
             bounds = env.var_to_range[symbol]
-            yield sympy.Ge(symbol, bounds.lower, evaluate=False)
+            if bounds.lower not in (-int_oo, -sympy.oo):
+                yield sympy.Ge(symbol, bounds.lower, evaluate=False)
             if bounds.upper not in (int_oo, sympy.oo):
                 yield sympy.Le(symbol, bounds.upper, evaluate=False)
 
@@ -309,5 +383,9 @@ def _strides(fake: torch.Tensor) -> tuple[Any, ...]:
 
 def _within(size: torch.SymInt, least: int | None, most: int | None, where: str) -> None:
     """Make a range a fact of the size; UserError where the size at hand is outside."""
+    _check_range(size, least, most, where)
+
+
+def _check_range(size: Any, least: int | None, most: int | None, where: str) -> None:
     if (least is not None and not size >= least) or (most is not None and not size <= most):
         raise UserError(None, f"{where} was marked to lie in [{least}, {most}] and doesn't")

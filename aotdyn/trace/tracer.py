@@ -269,7 +269,8 @@ class Tracer:
             self.guard("TYPE", source, cls)
             return Opaque(obj, source)
         try:
-            node, fake = self.builder.placeholder(f"l_{len(self.inputs)}", obj, self.sizes.dims(obj, source))
+            dims, unbacked = self.sizes.dims(obj, source), self.sizes.unbacked(obj)
+            node, fake = self.builder.placeholder(f"l_{len(self.inputs)}", obj, (*dims, *unbacked), unbacked)
         except FakeFailure as failure:
             self.guard("TYPE", source, cls)
             value = Opaque(obj, source)
@@ -482,6 +483,7 @@ class Tracer:
         if f.obj is not None:
             row = Inlined(str(f.globals.obj.get("__name__")), f.qualname, digest(code))
             self.inlined[row.module, row.qualname, row.digest] = row
+            self.sizes.hand(row, bound)
         frame = Frame(self, code, f.globals, bound, cells, f.owner, f.path, self.frame, by_call)
         frame.stub = f.obj is not None and dispatcher_of(f.obj.__code__) is not None
         self.depth += 1

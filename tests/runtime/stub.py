@@ -72,6 +72,9 @@ class Cold:
     def save(self, entry: Any, variant: Variant) -> None:
         self.saved.append(variant)
 
+    def handed_on(self, entry: Any, moved: Any) -> None:
+        """No other caller is told."""
+
     def prune(self, entry: Any, variant: Variant) -> None:
         self.saved.remove(variant)
 

@@ -51,6 +51,8 @@ BREAKS: dict[str, str] = {
     "aotdyn.api.mark_dynamic": "mark_dynamic",
     "aotdyn.api.mark_static": "mark_static",
     "aotdyn.api.maybe_mark_dynamic": "maybe_mark_dynamic",
+    "aotdyn.api.mark_unbacked": "mark_unbacked",
+    "torch._dynamo.decorators.mark_unbacked": "mark_unbacked",
     "torch._dynamo.decorators.mark_dynamic": "mark_dynamic",
     "torch._dynamo.decorators.maybe_mark_dynamic": "maybe_mark_dynamic",
     "torch.random.fork_rng": "fork_rng",
