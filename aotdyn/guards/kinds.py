@@ -205,8 +205,7 @@ def _show(value: Any) -> str:
         text = repr(value)
         return text if len(text) <= 80 else f"{text[:77]}..."
     if type(value) in (list, tuple):
-        first = [_show(each) for each in value[:4]]
-        return f"a {type(value).__name__} of {', '.join([*first, '...'] if len(value) > 4 else first) or 'nothing'}"
+        return f"a {type(value).__name__} of {len(value)} item{'' if len(value) == 1 else 's'}"
     return f"a {_path(class_path(type(value)))}"
 
 
@@ -364,7 +363,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "SHAPE",
-            'A relation of sizes: {"expr": arithmetic over names, "names": {name: [source, size|stride|int, dim]}}.',
+            'A relation of sizes: {"expr": arithmetic over names, "names": {name: [source, size|stride|int, dim]}}. '
+            "With `assumed` the trace took it for granted, and the call at hand may not meet it.",
             _check_shape,
             fast.shape,
             _describe_shape,

@@ -283,7 +283,7 @@ class Entry:
             if self._at_limit(found):
                 return self._give_up(found, args)
             traced = self._trace(args, found)
-            return None if traced is None else self._bind(traced, args)
+            return None if traced is None else self._bind_new(traced, args)
         except errors.AotdynError:
             raise
         except (RecursionError, MemoryError):
@@ -333,6 +333,16 @@ class Entry:
         self._last = line
         self.install()
         return line
+
+    def _bind_new(self, variant: Variant, args: tuple[Any, ...]) -> Line | None:
+        """Bind a variant to the call it was traced for; None where that doesn't meet what was taken for granted."""
+        try:
+            return self._bind(variant, args)
+        except binding.BindingMiss as miss:
+            expected = variant.guards[miss.guard].expected if miss.guard >= 0 else None
+            if isinstance(expected, dict) and expected.get("assumed"):
+                return None
+            raise
 
     def _reaching(self) -> dict[str, Any]:
         """What an extent of its own does for what Python calls: see `runtime.reached`."""

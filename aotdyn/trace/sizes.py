@@ -239,11 +239,20 @@ class Sizes:
         """UserError where a dimension that the user marked isn't one."""
         for dim in sorted(each.asked):
             if isinstance(each.shape[dim], torch.SymInt) and not self._free(each.shape[dim]):
+                place = self._settled(each.shape[dim].node._expr)
+                where = f" in line {place[1]} of {place[0]}" if place else ""
                 raise UserError(
                     None,
                     f"{each.source}.shape[{dim}] was marked as dynamic, but the code of {self.t.spec.qualname} makes"
-                    f" it the constant {each.real.size(dim)}; maybe_mark_dynamic would let it",
+                    f" it the constant {each.real.size(dim)}{where}; maybe_mark_dynamic would let it",
                 )
+
+    def _settled(self, symbol: Any) -> tuple[str, int] | None:
+        """The line that made a constant of a symbol."""
+        env = self.t.builder.shape_env
+        facts = [guard for guard in env.guards if symbol in guard.expr.free_symbols]
+        equal = [guard for guard in facts if type(guard.expr).__name__ == "Equality"]
+        return self.t.builder.asked.get(id((equal or facts)[-1])) if facts else None
 
     def guards(self, table: SourceTable) -> Iterator[tuple[GuardData, tuple[str, int] | None]]:
         """SHAPE guards, each fact once, with the line that asked."""
@@ -255,7 +264,10 @@ class Sizes:
             mark = f"{written} {where}"
             if where and mark not in seen:
                 seen.add(mark)
-                yield GuardData(-1, "SHAPE", {"expr": written, "names": where}), self._asked(expression)
+                expected: dict[str, Any] = {"expr": written, "names": where}
+                if all(map(self.t.builder.shape_env.is_unbacked_symint, expression.free_symbols)):
+                    expected["assumed"] = True
+                yield GuardData(-1, "SHAPE", expected), self._asked(expression)
 
     def _asked(self, expression: Any) -> tuple[str, int] | None:
         """The line that asked for a fact; of a range, the last that narrowed it; None where sizes alone say it."""
@@ -296,11 +308,6 @@ class Sizes:
             for guard in env.guards:
                 expression = self._fixed(guard.expr)
                 if not self._implied(env, expression):
-                    yield expression
-            for asserted in [each for those in env.deferred_runtime_asserts.values() for each in those]:
-                expression = self._fixed(asserted.expr)
-                ours = expression.free_symbols <= self.t.builder.symbols.keys()
-                if ours and not self._implied(env, expression):
                     yield expression
 
     def _ranges(self, env: Any) -> Iterator[Any]:

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CASES = {
     "quickstart": ["examples/quickstart.py"],
     "digits": ["examples/digits.py", "1"],
-    "gpt": ["examples/gpt.py", "3", "2"],
+    "gpt": ["examples/gpt.py", "4", "6"],
     "huggingface": ["--package", "transformers.models.bert", "examples/huggingface.py"],
 }
 TRAINING = ("digits", "gpt")
@@ -41,6 +41,8 @@ def test_example(name: str, project: Any) -> None:
         assert found["guards_dropped"] == 0
         if way == "cold":
             assert found["traced"] > 0
+            again = [event["function"] for event in found["recompiles"]]
+            assert len(again) == len(set(again)), found["recompiles"]
             assert found["tensor_calls_captured"] > 3 * found["tensor_calls_eager"]
         else:
             assert (found["traced"], found["graphs_compiled"]) == (0, 0), found["recompiles"]
