@@ -75,6 +75,9 @@ class Cold:
     def handed_on(self, entry: Any, moved: Any) -> None:
         """No other caller is told."""
 
+    def missed(self, entry: Any, reason: str) -> None:
+        """No account is kept."""
+
     def prune(self, entry: Any, variant: Variant) -> None:
         self.saved.remove(variant)
 
