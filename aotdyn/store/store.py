@@ -188,7 +188,7 @@ class Store:
             return None
         directory = self._layout.kernel(key)
         try:
-            found = kernels.verified(directory, trust=self.trust, touch=self._writes, signing=self._signing)
+            found = self._verified(directory)
         except Damaged as error:
             self._damaged(directory, error)
             return None
@@ -223,6 +223,15 @@ class Store:
         usage.account(self._layout.base).holds(key)
         self._grown(sum(map(len, contents.values())))
         return Path(directory)
+
+    def _verified(self, directory: str) -> kernels.Manifest | None:
+        """A kernel's manifest, all of it verified; errors as `kernels.manifest`."""
+        try:
+            return kernels.verified(directory, trust=self.trust, touch=self._writes, signing=self._signing)
+        except Untrusted:
+            raise
+        except Damaged:  # or removed, and perhaps made anew, while it was read
+            return kernels.verified(directory, trust=self.trust, touch=self._writes, signing=self._signing)
 
     def _grown(self, size: int) -> None:
         usage.grown(str(self.root), size, self._limit)
