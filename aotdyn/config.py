@@ -50,6 +50,10 @@ class Options(msgspec.Struct, frozen=True):
     "sign what is stored, and read only what is signed by a key that is trusted; not from pyproject.toml"
     cache_keys: str = ""
     "folder of the keys; empty: aotdyn/keys in the user's configuration folder; not from pyproject.toml"
+    cache_remote: str = ""
+    "URL of a second, shared cache, as fsspec takes it (s3://bucket/folder); not from pyproject.toml"
+    cache_remote_timeout: float = 2.0
+    "seconds that a process may lose by a remote cache that is down or slow"
     cache_limit: int = 4096
     "MiB that the store may take: past them what wasn't used for longest goes"
     claim_seconds: float = 60.0
@@ -135,7 +139,7 @@ _TYPES = {name: type(getattr(_DEFAULTS, name)) for name in Options.__struct_fiel
 _VARIABLES = {f"AOTDYN_{name.upper()}": name for name in _TYPES if name != "shapes"}
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _WORDS[""] = False
-_NOT_FROM_PROJECT = ("cache_trust", "cache_sign", "cache_keys")
+_NOT_FROM_PROJECT = ("cache_trust", "cache_sign", "cache_keys", "cache_remote")
 
 _arguments: dict[str, Any] = {}
 _project_start: Path | None = None

@@ -55,8 +55,13 @@ def manifest(directory: str, *, trust: bool, touch: bool = False, signing: Signi
         if os.path.isdir(directory):
             raise Damaged("no manifest")
         return None
+    return decode(unseal(Kind.MANIFEST, os.path.basename(directory), data, signing).payload)
+
+
+def decode(payload: bytes | memoryview) -> Manifest:
+    """The manifest in verified bytes; Damaged where it isn't one."""
     try:
-        return _DECODER.decode(unseal(Kind.MANIFEST, os.path.basename(directory), data, signing).payload)
+        return _DECODER.decode(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Damaged(f"not a manifest: {error}") from error
 
@@ -110,15 +115,26 @@ def save(
         OSError: they can't be written.
         CacheError: they can't be signed.
     """
+    listed = tuple(File(name, len(data), digest(data)) for name, data in files.items())
+    payload = msgspec.msgpack.encode(Manifest(listed, graph, dict(about)), order="deterministic")
+    now, told = time.time_ns(), origin.ours() if told is None else told
+    sealed = seal(Kind.MANIFEST, os.path.basename(directory), payload, now, told, signing)
+    publish(directory, sealed, files, trust=trust, signing=signing)
+
+
+def publish(
+    directory: str, sealed: bytes, files: Mapping[str, bytes], *, trust: bool, signing: Signing | None = None
+) -> None:
+    """Put files and their sealed manifest in a kernel's place; what is already there stays if it is whole.
+
+    Raises:
+        OSError: they can't be written.
+    """
     made = disk.temporary(directory)
     disk.make_directory(made)
     try:
         for name, data in files.items():
             disk.write(f"{made}/{name}", data)
-        listed = tuple(File(name, len(data), digest(data)) for name, data in files.items())
-        payload = msgspec.msgpack.encode(Manifest(listed, graph, dict(about)), order="deterministic")
-        now, told = time.time_ns(), origin.ours() if told is None else told
-        sealed = seal(Kind.MANIFEST, os.path.basename(directory), payload, now, told, signing)
         disk.write(f"{made}/{MANIFEST}", sealed)
         _publish(made, directory, trust, signing)
     finally:

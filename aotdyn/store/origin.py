@@ -40,6 +40,4 @@ def readable(data: bytes) -> str:
         return "unknown"
     if words.get("bundle"):
         return f"imported from {words['bundle']}"
-    if words.get("remote"):
-        return f"fetched from {words['remote']}"
     return f"{words.get('program', '?')} on {words.get('host', '?')} (aotdyn {words.get('aotdyn', '?')})"

@@ -19,6 +19,8 @@ from aotdyn.store.layout import RECORD, Layout, valid_key
 if TYPE_CHECKING:
     from aotdyn.config import Options
     from aotdyn.store.claims import Claim
+    from aotdyn.store.fetch import Second
+    from aotdyn.store.remote import Remote
 
 CLAIM_SECONDS = 60.0
 "How long a process waits for another that compiles the same, where no options say."
@@ -47,6 +49,7 @@ class Store:
         trust: skip the checks of owners and permissions.
         signing: who signs, and whose signatures are believed; None: signatures aren't looked at.
         limit: bytes that the whole root may take; what wasn't used for longest is evicted.
+        remote: a second tier, asked for what isn't here, and sent what is stored.
 
     Raises:
         CacheError: another user could put code into this cache (see `integrity.check_root`).
@@ -60,6 +63,7 @@ class Store:
         trust: bool = False,
         signing: Signing | None = None,
         limit: int = 4 << 30,
+        remote: Remote | None = None,
     ) -> None:
         self.root = None if root is None else located(root)
         self._named = root
@@ -73,6 +77,11 @@ class Store:
         self._layout = Layout(self.root or Path(), self.environment)
         if self.root is not None and not trust:
             check_root(self.root, root)
+        self._second: Second | None = None
+        if remote is not None and self.root is not None and not readonly:
+            from aotdyn.store.fetch import Second
+
+            self._second = Second(remote, self._layout, signing, trust)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root) if self.root else None!r}, environment={self.environment!r})"
@@ -89,6 +98,16 @@ class Store:
         if self.root is None:
             return []
         key = records.frame_key(spec)
+        found = self._load(spec, key)
+        if not found and self._second is not None and self._prepare() and self._second.variants(key):
+            found = self._load(spec, key)
+        if found and self._writes:
+            disk.renew(self._layout.records(key))
+            usage.account(self._layout.base).loaded(key)
+        return found
+
+    def _load(self, spec: FrameSpec, key: str) -> list[Variant]:
+        """What is stored here for a frame."""
         directory = self._layout.records(key)
         try:
             names = os.listdir(directory)
@@ -113,9 +132,6 @@ class Store:
                 self._damaged(path, error)
                 continue
             found.append((opened.created, name, variant))
-        if found and self._writes:
-            disk.renew(directory)
-            usage.account(self._layout.base).loaded(key)
         found.sort(key=lambda item: item[:2])
         return [variant for _, _, variant in found]
 
@@ -163,7 +179,16 @@ class Store:
 
     def graph(self, key: str) -> bytes | None:
         """A stored graph, None if there is none."""
-        return self._payload(Kind.GRAPH, self._layout.graph(key), key)
+        found = self._payload(Kind.GRAPH, self._layout.graph(key), key)
+        if (
+            found is None
+            and self._second is not None
+            and valid_key(key)
+            and self._prepare()
+            and self._second.graph(key)
+        ):
+            found = self._payload(Kind.GRAPH, self._layout.graph(key), key)
+        return found
 
     def save_graph(self, key: str, data: bytes) -> bool:
         """Store a graph under its key; store it before the variant that names it. Whether it is stored."""
@@ -189,6 +214,8 @@ class Store:
         directory = self._layout.kernel(key)
         try:
             found = self._verified(directory)
+            if found is None and self._second is not None and self._prepare() and self._second.kernel(key):
+                found = self._verified(directory)
         except Damaged as error:
             self._damaged(directory, error)
             return None
@@ -222,6 +249,8 @@ class Store:
             return None
         usage.account(self._layout.base).holds(key)
         self._grown(sum(map(len, contents.values())))
+        if self._second is not None:
+            self._second.send(directory)
         return Path(directory)
 
     def _verified(self, directory: str) -> kernels.Manifest | None:
@@ -283,6 +312,8 @@ class Store:
                 data = seal(kind, name, payload, time.time_ns(), told, self._signing)
                 disk.write(path, data)
                 self._grown(len(data))
+                if self._second is not None and kind != Kind.MODULE:  # a module is made as fast as it is fetched
+                    self._second.send(path)
         except (OSError, CacheError) as error:
             self._unwritable(path, error)
             return False
@@ -351,7 +382,12 @@ def configured(root: Path | None, options: Options | str | None, trust: bool) ->
 
     current = config.current()
     keys = signing.Keys(current.cache_sign, signing.folder(current))
-    return Store(root, options, trust=trust, signing=keys, limit=current.cache_limit << 20)
+    second = None
+    if current.cache_remote:
+        from aotdyn.store.remote import remote
+
+        second = remote(current.cache_remote, current.cache_remote_timeout)
+    return Store(root, options, trust=trust, signing=keys, limit=current.cache_limit << 20, remote=second)
 
 
 def opened(root: Path | None, options: Options | str | None, trust: bool) -> Store:
