@@ -169,7 +169,7 @@ def test_s3_on_loopback(root, make, monkeypatch):
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         }.items():
             monkeypatch.setenv(name, value)
-        _until(port)
+        _until(port, server)
         files = tier._files("s3://bucket", 20.0)
         files.mkdir("bucket")
         _round_trip("s3://bucket/cache", root, make, 60.0)
@@ -178,9 +178,9 @@ def test_s3_on_loopback(root, make, monkeypatch):
         server.wait()
 
 
-def _until(port: int) -> None:
+def _until(port: int, server: subprocess.Popen) -> None:
     end = time.monotonic() + 60
-    while time.monotonic() < end:
+    while time.monotonic() < end and server.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return
