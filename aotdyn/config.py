@@ -93,6 +93,12 @@ class Options(msgspec.Struct, frozen=True):
     "seconds"
     shapes: tuple[Shape, ...] = ()
     "sizes that vary, from pyproject.toml or `configure` alone: a table of function, argument, dimension, min, max"
+    thrift: str = "packages"
+    "what is traced only once it is worth it: functions of `packages` that are hooked by name, of `all`, or `off`"
+    thrift_calls: int = 3
+    "calls with tensors after which a function under thrift is traced"
+    thrift_share: float = 0.25
+    "part of the program's time that tracing and loading may take of functions under thrift"
     continuations: str = "block"
     "how a frame goes on behind a break: `block`, in its own code, or `function`, in frames of functions put in for it"
     compiling_flag: bool = True
@@ -366,7 +372,11 @@ def _check_range(name: str, value: Any) -> None:
         raise ValueError
 
 
-_WORDS_OF = {"trace_numpy": ("compile", "always", "never"), "continuations": ("block", "function")}
+_WORDS_OF = {
+    "trace_numpy": ("compile", "always", "never"),
+    "continuations": ("block", "function"),
+    "thrift": ("packages", "all", "off"),
+}
 "Options that are one of a few words."
 
 

@@ -177,7 +177,8 @@ def _load(args: argparse.Namespace, target: str, options: config.Options) -> pro
     if hooked:
         own = (target.partition(".")[0],) if is_module and not is_standard(target) else ()
         packages = (*options.packages, *own)
-        selection = Selection(packages, options.exclude, None if is_module else _folder(target))
+        folder = None if is_module else _folder(target)
+        selection = Selection(packages, options.exclude, folder, own[0] if own else "")
         activate.start(selection)
         hooked = not selection.excluded("__main__")
         if not options.keep_torch_compile:

@@ -108,6 +108,16 @@ def _with_torch() -> Any:
     return worth
 
 
+def _of_the_program(module: str) -> bool:
+    """Whether a hooked module is of the program that is run, rather than of a package that somebody named."""
+    from aotdyn.hook.finder import finder
+
+    if module.startswith("__main__"):
+        return True
+    found = [selection for selection in finder.selections if selection.named(module)]
+    return bool(finder.selections) and all(selection.of_the_program(module) for selection in found)
+
+
 def _first(*args: Any) -> Any:
     """The first dispatcher of every stub: whose, the frame that asks shows."""
     worth = _worth or _with_torch()
@@ -124,4 +134,4 @@ def _first(*args: Any) -> Any:
     name = switchboard.dispatcher(seat, frame.f_code)
     stub = stub_of(name, frame.f_code)
     spec = FrameSpec(switchboard.boards[seat.board].module, stub.qualname, stub.digest, 0, stub.params, "", stub.cells)
-    return dispatch.install_stub(name, spec, frame.f_globals, args)
+    return dispatch.install_stub(name, spec, frame.f_globals, args, _of_the_program(spec.module))

@@ -39,9 +39,17 @@ class Selection:
         packages: patterns of what to hook.
         exclude: patterns of what not to hook; they win.
         folder: hook what lies in this folder, too, installed packages aside.
+        program: the top package of the program that is run, where it is in one.
     """
 
-    def __init__(self, packages: Iterable[str] = (), exclude: Iterable[str] = (), folder: str | None = None) -> None:
+    def __init__(
+        self,
+        packages: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        folder: str | None = None,
+        program: str = "",
+    ) -> None:
+        self.program = program
         self.packages = tuple(packages)
         self.exclude = tuple(exclude)
         self.folder = None if folder is None else os.path.join(os.path.realpath(folder), "")
@@ -56,6 +64,10 @@ class Selection:
 
     def _named(self, name: str) -> bool:
         return not self.excluded(name) and any(matches(pattern, name) for pattern in self.packages)
+
+    def of_the_program(self, name: str) -> bool:
+        """Whether a module is of the top package of the program that is run."""
+        return bool(self.program) and name.partition(".")[0] == self.program
 
     def by_place(self, name: str) -> bool:
         """Whether it depends on a module's place if it is hooked: then ask `placed` once that is known."""

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 COUNTERS = (
@@ -28,7 +28,7 @@ COUNTERS = (
 )
 "Counters that are always in a snapshot, 0 where nothing happened."
 
-LISTS = ("graph_breaks", "recompiles", "left_alone", "process_local")
+LISTS = ("graph_breaks", "recompiles", "left_alone", "process_local", "put_off")
 "Event lists that are always in a snapshot."
 
 Source = Callable[[], Mapping[str, Any]]
@@ -40,6 +40,9 @@ _traced: dict[str, int] = {}
 _seconds: dict[str, float] = {}
 _sources: list[Source] = []
 _running = threading.local()
+
+started = time.perf_counter()
+"When this process began, as far as we are concerned."
 
 
 def count(name: str, n: int = 1) -> None:
@@ -111,6 +114,12 @@ def phase(name: str) -> Iterator[None]:
         outer.append(whole)
         with _lock:
             _seconds[name] = _seconds.get(name, 0.0) + whole - sum(inner)
+
+
+def spent(phases: Iterable[str]) -> float:
+    """Seconds that have gone into these phases."""
+    with _lock:
+        return sum(_seconds.get(name, 0.0) for name in phases)
 
 
 def add_source(source: Source) -> None:

@@ -12,6 +12,7 @@ batches, each before anything is read through it.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -56,7 +57,8 @@ class Plan:
         self.candidates = {source for source in self._canonical() if self._is_dict(source)}
         self.dicts: set[Source] = set(self.candidates)
         self.empty = self._empties()
-        self.dicts = {each for each in self.candidates - self.empty if self._gain(each) > 1}
+        gains = self._gains()
+        self.dicts = {each for each in self.candidates - self.empty if gains[each] > 1}
         self.empty = {each for each in self.empty if self.fixed(each)}
         self.skipped = {i for i in range(len(self.guards)) if self._skips(i)}
 
@@ -123,21 +125,19 @@ class Plan:
                     found.add(source)
         return found
 
-    def _gain(self, each: Source) -> int:
-        """How many guards a comparison of this dict saves."""
-        return sum(1 for i, guard in enumerate(self.guards) if guard.source >= 0 and self._about(i, each))
-
-    def _about(self, i: int, each: Source) -> bool:
-        guard = self.guards[i]
-        source: Source | None = self.walk._stand_in[self.walk.sources[guard.source]]
-        if source is each:
-            return guard.kind in OF_DICT
-        while source is not None and source is not each:
-            base = self.base(source)
-            if base is not each and (base is None or self.type_of(base) != ("builtins", "tuple")):
-                return False
-            source = base
-        return self._skips(i)
+    def _gains(self) -> Counter[Source]:
+        """How many guards a comparison of each dict saves: its own, and those on its items, through tuples."""
+        found: Counter[Source] = Counter()
+        for i, guard in enumerate(self.guards):
+            if guard.source < 0:
+                continue
+            source = self.walk._stand_in[self.walk.sources[guard.source]]
+            found[source] += guard.kind in OF_DICT
+            base = self.base(source) if self._skips(i) else None
+            while base is not None:
+                found[base] += 1
+                base = self.base(base) if self.type_of(base) == ("builtins", "tuple") else None
+        return found
 
     def _skips(self, i: int) -> bool:
         guard = self.guards[i]
@@ -178,8 +178,11 @@ class Quick(Walk):
         self._settled: set[int] = set()
         self.kept: list[Source] = []
         self.classes: list[Source] = []
+        self._levels: dict[Source, int] = {}
         self.first = min(plan.dicts, key=self._place)
         self.batches = self._batched()
+        self._batch_of = {each: i for i, batch in enumerate(self.batches) for each in batch}
+        self._batches_above: dict[Source, set[int]] = {}
 
     def build(self, needed: Iterable[Source]) -> None:
         """Statements of the short walk, the batches of dicts, what is kept; `needed` is what follows reads."""
@@ -267,7 +270,11 @@ class Quick(Walk):
 
     def _level(self, source: Source) -> int:
         """How many compared dicts stand above this one."""
-        return max((self._level(base) + (base in self.plan.dicts) for base in self._bases(source)), default=0)
+        found = self._levels.get(source)
+        if found is None:
+            above = (self._level(base) + (base in self.plan.dicts) for base in self._bases(source))
+            found = self._levels[source] = max(above, default=0)
+        return found
 
     def _bases(self, source: Source) -> list[Source]:
         return [] if self.plan.of_class(source) else [self._stand_in[base] for base in source.bases]
@@ -291,15 +298,19 @@ class Quick(Walk):
             return
         for base in self._bases(source):
             self.visit(base)
-        for i, batch in enumerate(self.batches):
-            if i not in self._settled and self._above(source).intersection(batch):
-                self._settle(i)
+        for i in sorted(self._above(source) - self._settled):
+            self._settle(i)
         super().visit(source)
 
-    def _above(self, source: Source) -> set[Source]:
-        found = set(self._bases(source))
-        for base in list(found):
-            found |= self._above(base)
+    def _above(self, source: Source) -> set[int]:
+        """The batches that have a dict which the source is read through."""
+        found = self._batches_above.get(source)
+        if found is None:
+            found = self._batches_above[source] = set()
+            for base in self._bases(source):
+                found |= self._above(base)
+                if base in self._batch_of:
+                    found.add(self._batch_of[base])
         return found
 
     def _settle(self, i: int) -> None:

@@ -109,10 +109,25 @@ def _callees(variant: Variant, env: Env) -> list[Any]:
 def environment(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> Env:
     """What a variant's sources are read from in one call."""
     try:
-        sources = decode_sources(variant.sources)
+        sources = _sources(variant)
     except (LookupError, AttributeError, TypeError, ValueError) as error:
         raise BindingMiss(-1, f"sources can't be read here: {error}") from error
     return Env(args, globals, variant.locals, sources)
+
+
+def _sources(variant: Variant) -> list[Any]:
+    """The sources of a variant, decoded once: each call that misses looks at them."""
+    rows, found = _decoded.get(id(variant), (None, []))
+    if rows is not variant.sources:
+        found = decode_sources(variant.sources)
+        while len(_decoded) >= DECODED:
+            _decoded.pop(next(iter(_decoded)), None)
+        _decoded[id(variant)] = (variant.sources, found)
+    return found
+
+
+DECODED = 256
+_decoded: dict[int, tuple[Any, list[Any]]] = {}
 
 
 def explain_miss(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> list[Reason]:

@@ -17,9 +17,10 @@ import msgspec
 
 from aotdyn import config, errors
 from aotdyn.report import events, logs, notice
-from aotdyn.runtime import dispatch, home
+from aotdyn.rewrite import switchboard
+from aotdyn.runtime import dispatch, home, thrift
 from aotdyn.runtime.continuation import Continuation
-from aotdyn.runtime.extent import HOOK, Extent
+from aotdyn.runtime.extent import HOOK, PACKAGES, Extent
 
 if TYPE_CHECKING:
     from aotdyn.runtime.entry import Entry
@@ -82,6 +83,10 @@ def load(entry: Entry) -> list[Variant]:
         return []
     with events.phase("load"):
         found = store(entry.extent).load(entry.spec)
+    thrift.warm = thrift.warm or bool(found and entry.account)
+    for verdict in (each for each in found if each.verdict):
+        entry.heed(verdict)
+    found = [each for each in found if not each.verdict]
     events.count("variants_loaded", len(found))
     return found
 
@@ -98,6 +103,22 @@ _forgotten = False
 def forgotten() -> bool:
     """Whether `reset()` was called: the store is left alone until the process ends."""
     return _forgotten
+
+
+def keep_verdict(spec: FrameSpec, extent: Extent, reason: str, seconds: float = 0.0) -> None:
+    """Store that a function is left to Python by policy."""
+    from aotdyn.runtime.variant import Variant
+
+    if not forgotten():
+        with events.phase("store"):
+            store(extent).save(Variant(spec, [], [], [], None, [], leave=reason, verdict=True, seconds=seconds))
+
+
+def entry_of(code: types.CodeType) -> Entry | None:
+    """The entry behind the stub of a hooked function, where there is one already."""
+    seat = switchboard.seat_in(code)
+    name = None if seat is None else switchboard.boards[seat.board].named.get(seat.number)
+    return None if name is None else _entries.get(name)
 
 
 def leave_store() -> None:
@@ -135,19 +156,30 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
 
 def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
     """A variant whose graph is kept in memory by its key."""
-    from aotdyn.graph import data
-    from aotdyn.runtime import beforehand
-    from aotdyn.trace.api import trace as trace_frame
-    from aotdyn.trace.sizes import Policy
-
     extent, spec = entry.extent, entry.spec
     home.thorough = True
     with events.phase("trace"), notice.waiting(spec.qualname):
+        from aotdyn.graph import data
+        from aotdyn.runtime import beforehand
+        from aotdyn.trace.api import trace as trace_frame
+        from aotdyn.trace.sizes import Policy
+
         chosen = _options(extent)
+        if extent.sparing:
+            chosen = thrift.bounded(chosen)
         known = beforehand.expected(chosen, store(extent)) if not forgotten() else beforehand.nothing
         sizes = Policy(entry.moved, not chosen.assume_static_by_default, entry.numbers, known)
         traced = trace_frame(
-            spec, entry.code(), entry.globals, args, chosen, extent.fullgraph, not extent.number, sizes, orders
+            spec,
+            entry.code(),
+            entry.globals,
+            args,
+            chosen,
+            extent.fullgraph,
+            not extent.number,
+            sizes,
+            orders,
+            extent.sparing,
         )
     variant = traced.variant
     if traced.graph is not None:
@@ -280,12 +312,18 @@ def make_entry(
         return found
 
 
-def install_stub(name: str, spec: FrameSpec, globals: dict[str, Any], args: tuple[Any, ...]) -> Any:
-    """The dispatcher for a stub of the hook, made and installed when a frame with these globals first asks."""
+def install_stub(
+    name: str, spec: FrameSpec, globals: dict[str, Any], args: tuple[Any, ...], program: bool = True
+) -> Any:
+    """The dispatcher for a stub of the hook, made and installed when a frame with these globals first asks.
+
+    `program` says that the function is of the program that is run, and not of a package that is hooked as well.
+    """
     from aotdyn.rewrite import originals
 
     dispatch.install_runtime()
-    entry = make_entry(name, spec, HOOK, globals, lambda: originals.by_name(name))
+    extent = PACKAGES if thrift.sparing(program) else HOOK
+    entry = make_entry(name, spec, extent, globals, lambda: originals.by_name(name))
     if not entry.homes and home.blocks_wanted():
         found = functools.partial(home.in_module, spec.qualname, name)
         entry.homes.append(home.InPlace(name, entry.code, lambda: found(entry.globals)))

@@ -151,11 +151,13 @@ def uninstall(name: str) -> None:
         delattr(builtins, name)
 
 
-def install_stub(name: str, spec: FrameSpec, globals: dict[str, Any], args: tuple[Any, ...]) -> Any:
+def install_stub(
+    name: str, spec: FrameSpec, globals: dict[str, Any], args: tuple[Any, ...], program: bool = True
+) -> Any:
     """Installs the dispatcher for a stub; what it answers to the call that first asks, of a frame with `globals`."""
     from aotdyn.runtime import cold
 
-    return cold.install_stub(name, spec, globals, args)
+    return cold.install_stub(name, spec, globals, args, program)
 
 
 def install_runtime() -> None:

@@ -23,7 +23,7 @@ from aotdyn import config, errors
 from aotdyn.guards import naming
 from aotdyn.guards.kinds import Reason, merged
 from aotdyn.report import events
-from aotdyn.runtime import binding, dispatch, limit, reached, worth
+from aotdyn.runtime import binding, dispatch, limit, reached, thrift, worth
 from aotdyn.runtime.limit import Served
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
@@ -56,6 +56,10 @@ tracing = Tracing()
 
 def _answer_miss(*args: Any) -> Any:
     return MISS
+
+
+def left(*_: Any) -> None:
+    """The dispatcher of a function that the policy leaves to Python."""
 
 
 class Line:
@@ -133,6 +137,15 @@ class Entry:
         self._told = False
         self._last: Line | None = None
         self._thrifty = getattr(extent, "thrifty", False)
+        self.unserved = 0
+        "calls under thrift since a variant was last made or bound, none of which was served"
+        self.ran = 0
+        "all such calls"
+        self.skip = 0
+        "how many of the next calls don't ask"
+        self.needs = 0.0
+        "seconds that tracing has taken without an end"
+        self.account = thrift.account(self) if getattr(extent, "sparing", False) else None
         self._lock = threading.Lock()
         self._publish = publish or (lambda dispatcher: dispatch.install(name, dispatcher))
         entries.add(self)
@@ -140,6 +153,8 @@ class Entry:
     @property
     def dispatcher(self) -> Callable[..., Any]:
         """What the stub calls now."""
+        if self.account is not None and self.account.verdict:
+            return left
         return self.lines[0].head if self.lines else self.first
 
     def publish_by(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -164,7 +179,10 @@ class Entry:
             self.moved, self.numbers = {}, frozenset()
             for home in self.homes:
                 home.clear()
-            self.misses = 0
+            self.misses = self.unserved = self.ran = self.skip = 0
+            self.needs = 0.0
+            if self.account is not None:
+                self.account.forget()
             self.install()
 
     def graph_calls(self) -> int:
@@ -214,6 +232,11 @@ class Entry:
         """No bound variant fits: finds or makes one, and runs it; None where the original body is to run."""
         if torch.compiler.is_dynamo_compiling():
             return None  # first of all, as in `first`
+        if self.skip > 0:
+            self.skip -= 1
+            self.unserved += 1
+            self.ran += 1
+            return None
         if tracing.active or dispatch.foreign_tracer() or dispatch.foreign_values(args):
             return None
         if _traced_by_debugger(self.spec):
@@ -270,15 +293,22 @@ class Entry:
         self.misses += 1
         if self.closed and self.misses & (self.misses - 1):
             return None  # past the limit, arms are tried again ever more rarely
+        if self.account is not None and thrift.too_busy(self):
+            return None
         if not self.loaded:
             self.loaded = True
             for variant in cold.load(self):
                 (self.rests if variant.rest else self.variants).append(variant)
+            if self.account is not None and self.account.verdict:
+                return None
         tracing.active = True
         try:
             known = self._rebind(args)
             if known is not None:
+                self.unserved = 0
                 return known
+            if self.account is not None and not self._due():
+                return None
             found = limit.count(self._fit(), self._served, args, self.globals)
             if self._at_limit(found):
                 return self._give_up(found, args)
@@ -293,6 +323,37 @@ class Entry:
             return None
         finally:
             tracing.active = False
+
+    def _due(self) -> bool:
+        """Under thrift: whether this call, which nothing serves, is to be traced."""
+        self.unserved += 1
+        self.ran += 1
+        if not thrift.is_due(self, sys._getframe()):
+            return False
+        self.unserved = 0
+        return True
+
+    def undecided(self) -> bool:
+        """Whether the policy may have calls of the function traced yet."""
+        return self.account is not None and not (self.account.verdict or self.closed or self.needs)
+
+    def give_up(self, reason: str) -> None:
+        """Make no more variants."""
+        self.closed = True
+        events.left_alone(self.spec.qualname, reason)
+
+    def heed(self, verdict: Variant) -> None:
+        """A stored verdict: the policy has left the function to Python before."""
+        if self.account is not None and verdict.seconds:
+            self.needs = verdict.seconds
+        elif self.account is not None:
+            self.account.leave(verdict.leave)
+
+    def drop(self) -> None:
+        """Lose all variants: the policy leaves the function to Python from now on."""
+        self.retired_calls = self.graph_calls()
+        self.variants, self.lines, self._unfit, self._last = [], [], set(), None
+        self.install()
 
     def _rebind(self, args: tuple[Any, ...]) -> Line | None:
         """Binds the first known variant whose data holds: one from the store, or one whose objects were replaced."""
@@ -380,7 +441,7 @@ class Entry:
             self._again(args)
             self._learn(args)
         variant = cold.trace(self, args)
-        if variant is None:
+        if variant is None or (self.account is not None and not thrift.is_worth(self, variant)):
             return None
         variant.restless = limit.rows(found.restless)
         self._lower(variant)

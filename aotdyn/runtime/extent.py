@@ -24,6 +24,8 @@ class Extent:
     number: str = ""
     thrifty: bool = False
     "trace only calls that meet tensors"
+    sparing: bool = False
+    "trace only what is worth it: see `runtime.thrift`"
 
     @classmethod
     def new(cls, **options: Any) -> Extent:
@@ -32,3 +34,4 @@ class Extent:
 
 
 HOOK = Extent(thrifty=True)
+PACKAGES = Extent(thrifty=True, sparing=True)

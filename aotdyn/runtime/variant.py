@@ -132,6 +132,10 @@ class Variant(msgspec.Struct):
     breaks: list[BreakInfo] = []
     leave: str = ""
     "reason to leave the frame to Python where these guards hold; empty: run the graph"
+    verdict: bool = False
+    "`leave` is said of the whole function, whatever its arguments: the hook's policy, which no guard rests on"
+    seconds: float = 0.0
+    "where tracing took so long and didn't end: it may be tried again where there is more time"
     gives_way: bool = False
     "where the graph raises, it has changed nothing: the body may run instead"
     redraws: bool = False

@@ -55,10 +55,12 @@ def trace(
     hooked: bool = False,
     sizes: Policy = STATIC,
     orders: Mapping[tuple[Any, ...], tuple[Any, ...]] | None = None,
+    sparing: bool = False,
 ) -> Traced:
     """Trace the frame that `spec` describes, with the dispatcher's arguments `args`; `sizes` says which sizes vary.
 
-    `orders` foresees another process: in which order it iterates over a set grown by some keys.
+    `orders` foresees another process: in which order it iterates over a set grown by some keys. `sparing` gives up a
+    frame that only calls, again and again, what is better compiled by itself.
 
     Raises:
         GraphBreakError: `fullgraph` is set and the frame breaks.
@@ -69,6 +71,7 @@ def trace(
     def tracer(stop_at: int | None) -> Tracer:
         tracers.append(Tracer(spec, globals, options, stop_at, hooked, sizes, frozenset(looked_at)))
         tracers[-1].orders = orders or {}
+        tracers[-1].sparing = sparing
         return tracers[-1]
 
     try:
@@ -151,7 +154,7 @@ def _attempts(
             stop_at = _earlier(problem, stop_at)
         except LeaveAlone as verdict:
             result = left_alone(t, verdict.reason)
-            result[0].prepares = verdict.prepares
+            result[0].prepares, result[0].seconds = verdict.prepares, verdict.seconds
             return _traced(t, result)
         if stop_at is None or stop_at < 1:
             return _traced(t, left_alone(t, str(reason) or "no place to break"))

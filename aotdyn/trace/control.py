@@ -54,13 +54,15 @@ class LookedAt(BaseException):
 class LeaveAlone(Exception):
     """The frame as a whole isn't worth or can't be traced: run its body.
 
-    `prepares` says that the body makes ready what the next call captures.
+    `prepares` says that the body makes ready what the next call captures;
+    `seconds` how long tracing took before its bound.
     """
 
-    def __init__(self, reason: str, prepares: bool = False) -> None:
+    def __init__(self, reason: str, prepares: bool = False, seconds: float = 0.0) -> None:
         super().__init__(reason)
         self.reason = reason
         self.prepares = prepares
+        self.seconds = seconds
 
 
 class NotConstant(Exception):

@@ -45,6 +45,8 @@ from .values import (
 
 MAX_DEPTH = 120
 MAX_IDLE = 1_000
+MAX_REPEATED, MAX_REPEATED_OPERATIONS = 6, 120
+"""Calls of one method of one object, and operations in them, that a sparing trace takes in."""
 _KEPT_IN_C = ("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__kwdefaults__", "__annotations__")
 """Attributes of a function that aren't in its `__dict__`."""
 _NOT_INLINED = (
@@ -101,6 +103,8 @@ class Tracer:
         self.options = options
         self.stop_at = stop_at
         self.hooked = hooked
+        self.sparing = False
+        self.repeated: dict[Any, tuple[int, int]] = {}  # by code and receiver: calls of a stub, operations in them
         self.position = 0
         self.frame: Any = None
         self.handled: Value | None = None
@@ -153,7 +157,7 @@ class Tracer:
         self.isolated: list[int] = []  # regions that change nothing outside: the serial of the first value of each
         self.loops: dict[int, int] = {}
         self.shown: list[Value] = []  # containers whose repr() is being made
-        self.started = time.monotonic()
+        self.started = time.thread_time()
         self.state = State(self)
         self.sizes = Sizes(self, sizes)
 
@@ -419,6 +423,18 @@ class Tracer:
         self.mutated(self.state.token)
         self.postponed.append(effect)
 
+    def lasting(self, value: Value) -> Value:
+        """A value that is read from a variable; Break where a backward pass reads a container that is there already.
+
+        What the container holds when that runs isn't what it holds now.
+        """
+        if self.differentiating:
+            found = force(value)
+            older = found.source is not None or found.serial < self.isolated[-1]
+            if older and issubclass(found.cls, (list, dict, set)) and not isinstance(found, Namespace | InstanceDict):
+                raise Break(f"a backward pass reads a {found.cls.__name__}, which may be another one when it runs")
+        return value
+
     def raise_(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """Raise in the traced program."""
         values: list[Value] = [each if isinstance(each, Value) else Const(each) for each in args]
@@ -488,9 +504,26 @@ class Tracer:
         frame.stub = f.obj is not None and dispatcher_of(f.obj.__code__) is not None
         self.depth += 1
         try:
-            return frame.run()
+            value = frame.run()
         finally:
             self.depth -= 1
+        if self.sparing and frame.stub:
+            self._called(frame)
+        return value
+
+    def _called(self, frame: Any) -> None:
+        """A stub has returned: one that is called on the same object time and again is a loop's body, better alone."""
+        receiver = next(iter(frame.given), None)
+        if receiver is None or receiver.source is None:
+            return
+        key = (frame.code, receiver.source)
+        calls, operations = self.repeated.get(key, (0, 0))
+        calls, operations = calls + 1, operations + self.operations - frame.entered
+        self.repeated[key] = (calls, operations)
+        if calls >= MAX_REPEATED and operations > MAX_REPEATED_OPERATIONS:
+            raise LeaveAlone(
+                f"calls {frame.code.co_qualname} of one object time and again, which is compiled by itself"
+            )
 
     def enter(self, frame: Any) -> None:
         """A frame begins to run."""
@@ -512,8 +545,9 @@ class Tracer:
                 raise LeaveAlone(f"more than {options.max_instructions} instructions to trace")
             if self.operations > options.max_nodes:
                 raise LeaveAlone(f"more than {options.max_nodes} operations in one graph")
-            if time.monotonic() - self.started > options.max_seconds:
-                raise LeaveAlone(f"tracing took more than {options.max_seconds:g} s")
+            if time.thread_time() - self.started > options.max_seconds:
+                text = f"tracing took more than {options.max_seconds:.3g} s"
+                raise LeaveAlone(text, seconds=options.max_seconds)
 
     def unrolled(self) -> None:
         """One more iteration of a loop of the current instruction."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from torch.nn import Module
+
 from .. import model
 from ..values import NULL, Cell, Value
 from .functions import constant_code
@@ -82,7 +84,7 @@ def LOAD_CLOSURE(t: Any, frame: Frame, ins: Instruction) -> None:
 
 @opcode("LOAD_DEREF")
 def LOAD_DEREF(t: Any, frame: Frame, ins: Instruction) -> None:
-    frame.push(_content(t, frame, ins.argval))
+    frame.push(t.lasting(_content(t, frame, ins.argval)))
 
 
 @opcode("STORE_DEREF")
@@ -104,7 +106,7 @@ def LOAD_GLOBAL(t: Any, frame: Frame, ins: Instruction) -> None:
     value = t.load_global(frame.globals, ins.argval)
     if ins.arg & 1:
         frame.stack.append(NULL)
-    frame.push(value)
+    frame.push(t.lasting(value))
 
 
 @opcode("STORE_GLOBAL")
@@ -125,7 +127,9 @@ for _name in ("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "SETU
 
 @opcode("LOAD_ATTR")
 def LOAD_ATTR(t: Any, frame: Frame, ins: Instruction) -> None:
-    frame.push(model.get_attr(t, frame.pop(), ins.argval))
+    owner = frame.pop()
+    value = model.get_attr(t, owner, ins.argval)
+    frame.push(t.lasting(value) if t.differentiating and not issubclass(owner.cls, Module) else value)
 
 
 @opcode("LOAD_METHOD")

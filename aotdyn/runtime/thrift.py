@@ -1,0 +1,232 @@
+"""What is worth tracing, and when: the policy of docs/design/policy.md, for hooked packages.
+
+A package has thousands of functions, of which a program calls most a few
+times. One is traced once it has been called often enough with tensors, the
+outermost that is called again first, and as long as tracing keeps to its share
+of the program's time. What turned out not to be worth it gets a verdict, which
+is stored: its body runs, and its callees are stubs of their own. Nothing in
+here changes a result.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from aotdyn import config
+from aotdyn.report import events
+
+if TYPE_CHECKING:
+    from aotdyn.runtime.entry import Entry
+    from aotdyn.runtime.variant import Variant
+
+PATIENCE = 16
+"Calls, for each call of a caller that may be traced itself, in which a function waits for that."
+EARLY = 2.0
+"Seconds of a process's life in which no share is asked for."
+LATER = 5.0
+"By this the share is divided in a process that finds what an earlier one has stored: little is left to be done."
+DEBT = 1.0
+"Seconds that one trace may take beyond what the budget has left."
+POOR = 2
+"Traces that weren't worth it, and none that was: a verdict."
+SEGMENTS = 3
+"Graphs of one function after which they are judged together."
+FEW, REUSED = 3, 4
+"So many variants have to serve so many calls each before another is made."
+GUARDS = 50
+"Guards that take as long as one operation saves."
+SPENT = ("trace", "compile", "load", "store")
+"Phases of `events` that the budget pays for."
+
+
+class Account:
+    """What tracing a function, continuations included, has brought so far."""
+
+    def __init__(self) -> None:
+        self.entries: weakref.WeakSet[Entry] = weakref.WeakSet()
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.traces = self.operations = self.poor = 0
+        self.verdict = ""
+        "why the function is left to Python; empty where it isn't"
+
+    def judge(self, variant: Variant) -> str:
+        """Take in what a trace has brought; a verdict, empty while there is none."""
+        self.traces += 1
+        self.operations += 0 if variant.leave else variant.operations
+        reason = _poor(variant)
+        if variant.leave and not variant.prepares and not variant.spec.offset:
+            return reason
+        if reason and not variant.spec.offset:
+            self.poor += 1
+            if self.poor == self.traces >= POOR:
+                return reason
+        if self.traces >= SEGMENTS and self.operations < 2 * self.traces:
+            return f"captures {self.operations} operations in {self.traces} graphs"
+        return ""
+
+    def leave(self, reason: str) -> None:
+        """Leave the function to Python, whatever was made of it."""
+        self.verdict = reason
+        for entry in list(self.entries):
+            entry.drop()
+
+
+def _poor(variant: Variant) -> str:
+    """Why a variant isn't worth its guards; empty where it is."""
+    if variant.leave:
+        return variant.leave
+    if variant.breaks and not variant.operations:
+        return f"breaks at once: {variant.breaks[0].reason}"
+    if variant.operations < 2:
+        return f"captures only {variant.operations} operations"
+    if len(variant.guards) > GUARDS * variant.operations:
+        return f"{len(variant.guards)} guards cost more than {variant.operations} operations save"
+    return f"rests on a fact of this process: {variant.process_local[0]}" if variant.process_local else ""
+
+
+accounts: dict[tuple[str, str, str], Account] = {}
+"By module, qualified name and digest of the code."
+
+warm = False
+"Whether the store has had something for a function under thrift."
+
+_put_off: dict[str, str] = {}
+_heat: dict[str, int] = {}
+"How often what was put off has been called."
+
+
+def account(entry: Entry) -> Account:
+    """The account of an entry's function."""
+    spec = entry.spec
+    found = accounts.setdefault((spec.module, spec.qualname, spec.digest), Account())
+    found.entries.add(entry)
+    return found
+
+
+def sparing(program: bool) -> bool:
+    """Whether a hooked function is under thrift; `program` says that it is of the program that is run.
+
+    That wants to be compiled, so its functions aren't unless `thrift` is `all`.
+    """
+    chosen = config.current().thrift
+    return chosen == "all" or (chosen == "packages" and not program)
+
+
+def time_left() -> float:
+    """Seconds that tracing may take now; below 0 where it has had more than its share already."""
+    elapsed = time.perf_counter() - events.started
+    share = config.current().thrift_share
+    if warm:
+        return share / LATER * elapsed - events.spent(SPENT)
+    return EARLY if elapsed < EARLY else share * elapsed - events.spent(SPENT)
+
+
+def too_busy(entry: Entry) -> bool:
+    """Whether there is no time even to look what the store holds for a function."""
+    if entry.lines or time_left() > 0:
+        return False
+    return _put(entry, "loading has had its share of the time (thrift_share)")
+
+
+def is_due(entry: Entry, frame: Any) -> bool:
+    """Whether a call that nothing serves is to be traced now; else notes after how many calls to ask again.
+
+    `frame` is where to begin to look for the callers. `entry.unserved` counts such calls, this one included.
+    """
+    if entry.spec.offset:
+        return time_left() > 0 or _put(entry)
+    if entry.spec.qualname.endswith("__init__"):
+        assert entry.account is not None
+        entry.account.leave("a constructor: it runs once an object")
+        return False
+    calls, made = entry.unserved, len(entry.variants)
+    if calls < config.current().thrift_calls << max(made - 1, 0):
+        return False
+    if made >= FEW and entry.graph_calls() < REUSED * made:
+        entry.give_up(f"{made} variants were made, and calls are ever different")
+        return False
+    if _waits(entry, frame):
+        entry.skip = min(calls, PATIENCE) // 2
+        return False
+    if entry.needs and 2 * entry.needs > time_left() + DEBT:
+        return _put(entry, f"tracing takes more than {entry.needs:.1f} s")
+    return _has_turn(entry) or _put(entry)
+
+
+def _has_turn(entry: Entry) -> bool:
+    """Whether the budget has room, and nothing that waits for it is much hotter."""
+    if time_left() <= 0:
+        return False
+    hottest = max(_heat, key=lambda name: _heat[name], default="")
+    if _heat.get(hottest, 0) > 4 * entry.unserved and hottest != _name(entry):
+        _heat[hottest] //= 2  # it may not be called any more
+        return False
+    _heat.pop(_name(entry), None)
+    _put_off.pop(_name(entry), None)
+    return True
+
+
+def _put(entry: Entry, reason: str = "tracing has had its share of the time (thrift_share)") -> bool:
+    """Put a function off, and tell; answers False."""
+    calls = max(entry.unserved, 1)
+    _heat[_name(entry)] = calls
+    _put_off[_name(entry)] = reason
+    entry.skip = max(1, min(calls // 2, 256))
+    return False
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry.spec.module}.{entry.spec.qualname}"
+
+
+def _waits(entry: Entry, frame: Any) -> bool:
+    """Whether a caller that is called again, too, may be traced instead, with this one inlined in it."""
+    from aotdyn.runtime import cold
+
+    while frame is not None:
+        caller = cold.entry_of(frame.f_code)
+        if caller is not None and caller is not entry and caller.undecided():
+            if entry.ran < PATIENCE * max(caller.ran, 1):
+                return True
+        frame = frame.f_back
+    return False
+
+
+def bounded(options: config.Options) -> config.Options:
+    """The options of one trace under thrift: it may not take much more than is left."""
+    import msgspec
+
+    seconds = min(options.max_seconds, max(time_left(), 0.0) + DEBT)
+    return msgspec.structs.replace(options, max_seconds=seconds)
+
+
+def is_worth(entry: Entry, variant: Variant) -> bool:
+    """Whether what was traced is worth keeping; else the policy's verdict stands, and is stored."""
+    from aotdyn.runtime import cold
+
+    assert entry.account is not None
+    if variant.seconds and not entry.spec.offset:
+        entry.needs = variant.seconds
+        cold.keep_verdict(entry.spec, entry.extent, variant.leave, variant.seconds)
+        return _put(entry, variant.leave)
+    reason = entry.account.judge(variant)
+    if not reason:
+        return True
+    origin = next((each for each in entry.account.entries if not each.spec.offset), None)
+    if origin is not None:
+        cold.keep_verdict(origin.spec, entry.extent, reason)
+    entry.account.leave(reason)
+    events.left_alone(_name(entry), reason)
+    return False
+
+
+def _told() -> dict[str, Any]:
+    return {"put_off": [{"function": name, "reason": reason} for name, reason in _put_off.items()]}
+
+
+events.add_source(_told)
