@@ -13,6 +13,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
+THRIFT = "AOTDYN_THRIFT"
+os.environ[THRIFT] = "off"  # tests of what tracing does trace at the first call; those of the policy set it back
+
 
 class Project:
     """Files in a temporary folder, and processes started there."""
@@ -34,6 +37,7 @@ class Project:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AOTDYN_")}
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         ours = {"AOTDYN_CACHE_DIR": str(self.cache), "AOTDYN_STRICT": "1", "PYTHONPATH": path}
+        ours[THRIFT] = "off"
         return {**kept, **ours, **self.env, **env}
 
     def python(self, *argv: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:

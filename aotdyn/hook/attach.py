@@ -92,6 +92,32 @@ def passive(*_: Any) -> None:
     """A dispatcher that leaves the call to Python."""
 
 
+QUIET = 16
+"Looks at a package's function in which it met no tensor, after which it is looked at ever more rarely."
+
+_looks: dict[int, int] = {}
+"How often the calls of a code (by id) were looked at, and no tensor was found; far below 0 where that is of no matter."
+
+_unasked: dict[int, int] = {}
+"How many of the next calls of a code aren't looked at."
+
+
+def _seen_nothing(code: CodeType) -> None:
+    """A call of a stub met no tensor."""
+    looks = _looks[id(code)] = _looks.get(id(code), 0) + 1
+    if looks == QUIET and not _is_sparing(code):
+        _looks[id(code)] = -(1 << 60)
+    elif looks >= QUIET:
+        _unasked[id(code)] = QUIET << min(looks - QUIET, 6)
+
+
+def _is_sparing(code: CodeType) -> bool:
+    from aotdyn.runtime import thrift
+
+    seat = switchboard.seat_in(code)
+    return seat is not None and thrift.sparing(_of_the_program(switchboard.boards[seat.board].module))
+
+
 _worth: Any = None
 "The module of that name, once torch is there."
 
@@ -124,7 +150,12 @@ def _first(*args: Any) -> Any:
     if worth is None or worth.torch.compiler.is_dynamo_compiling():
         return None  # TorchDynamo goes through here itself
     frame = sys._getframe(1)
+    unasked = _unasked.get(id(frame.f_code), 0)
+    if unasked:
+        _unasked[id(frame.f_code)] = unasked - 1
+        return None
     if not worth.meets_tensors(args) and not worth.names_tensors(frame.f_globals, frame.f_code.co_names):
+        _seen_nothing(frame.f_code)
         return None
     seat = switchboard.seat_in(frame.f_code)
     if seat is None:

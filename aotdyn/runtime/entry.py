@@ -485,8 +485,9 @@ class Entry:
         from aotdyn.rewrite import lower
 
         code = self.code()
-        lowered = lower.lower(variant, code.co_name, code.co_filename, code.co_firstlineno)
-        compiled = lower.compile_lowered(lowered)
+        with events.phase("lower"):
+            lowered = lower.lower(variant, code.co_name, code.co_filename, code.co_firstlineno)
+            compiled = lower.compile_lowered(lowered)
         variant.code, variant.pool = marshal.dumps(compiled), lowered.pool
         return compiled, lowered.pool
 

@@ -37,7 +37,7 @@ FEW, REUSED = 3, 4
 "So many variants have to serve so many calls each before another is made."
 GUARDS = 50
 "Guards that take as long as one operation saves."
-SPENT = ("trace", "compile", "load", "store")
+SPENT = ("rewrite", "trace", "lower", "compile", "load", "store")
 "Phases of `events` that the budget pays for."
 
 
@@ -190,9 +190,9 @@ def _waits(entry: Entry, frame: Any) -> bool:
 
     while frame is not None:
         caller = cold.entry_of(frame.f_code)
-        if caller is not None and caller is not entry and caller.undecided():
-            if entry.ran < PATIENCE * max(caller.ran, 1):
-                return True
+        ran = 0 if caller is None or caller is entry or not caller.undecided() else max(caller.ran, 1)
+        if entry.ran < PATIENCE * ran:
+            return True
         frame = frame.f_back
     return False
 
