@@ -115,7 +115,7 @@ def _is_sparing(code: CodeType) -> bool:
     from aotdyn.runtime import thrift
 
     seat = switchboard.seat_in(code)
-    return seat is not None and thrift.sparing(_of_the_program(switchboard.boards[seat.board].module))
+    return seat is not None and thrift.terms(_of_the_program(switchboard.boards[seat.board].module)) == "packages"
 
 
 _worth: Any = None

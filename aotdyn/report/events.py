@@ -38,6 +38,7 @@ _counts: dict[str, int] = {}
 _events: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {name: {} for name in LISTS}
 _traced: dict[str, int] = {}
 _seconds: dict[str, float] = {}
+_work: dict[str, float] = {}
 _sources: list[Source] = []
 _running = threading.local()
 
@@ -102,24 +103,25 @@ def _add(name: str, event: Mapping[str, Any], n: int | None) -> None:
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
     """Time a block under `name`; a phase inside another counts for itself alone, so that seconds add up."""
-    outer: list[float] = getattr(_running, "inner", [])
-    inner: list[float] = []
+    outer: list[tuple[float, float]] = getattr(_running, "inner", [])
+    inner: list[tuple[float, float]] = []
     _running.inner = inner
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.thread_time()
     try:
         yield
     finally:
-        whole = time.perf_counter() - start
+        whole, work = time.perf_counter() - start, time.thread_time() - busy
         _running.inner = outer
-        outer.append(whole)
+        outer.append((whole, work))
         with _lock:
-            _seconds[name] = _seconds.get(name, 0.0) + whole - sum(inner)
+            _seconds[name] = _seconds.get(name, 0.0) + whole - sum(each for each, _ in inner)
+            _work[name] = _work.get(name, 0.0) + work - sum(each for _, each in inner)
 
 
 def spent(phases: Iterable[str]) -> float:
-    """Seconds that have gone into these phases."""
+    """Seconds of work of a processor that have gone into these phases, whatever else the machine had to do."""
     with _lock:
-        return sum(_seconds.get(name, 0.0) for name in phases)
+        return sum(_work.get(name, 0.0) for name in phases)
 
 
 def add_source(source: Source) -> None:
@@ -174,6 +176,7 @@ def reset() -> None:
         _counts.clear()
         _traced.clear()
         _seconds.clear()
+        _work.clear()
         for events in _events.values():
             events.clear()
 

@@ -20,7 +20,7 @@ from aotdyn.report import events, logs, notice
 from aotdyn.rewrite import switchboard
 from aotdyn.runtime import dispatch, home, thrift
 from aotdyn.runtime.continuation import Continuation
-from aotdyn.runtime.extent import HOOK, PACKAGES, Extent
+from aotdyn.runtime.extent import HOOK, PACKAGES, PROGRAM, Extent
 
 if TYPE_CHECKING:
     from aotdyn.runtime.entry import Entry
@@ -166,7 +166,7 @@ def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
 
         chosen = _options(extent)
         if extent.sparing:
-            chosen = thrift.bounded(chosen)
+            chosen = thrift.bounded(chosen, extent.sparing)
         known = beforehand.expected(chosen, store(extent)) if not forgotten() else beforehand.nothing
         sizes = Policy(entry.moved, not chosen.assume_static_by_default, entry.numbers, known)
         traced = trace_frame(
@@ -179,7 +179,7 @@ def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
             not extent.number,
             sizes,
             orders,
-            extent.sparing,
+            extent.sparing == "packages",
         )
     variant = traced.variant
     if traced.graph is not None:
@@ -322,7 +322,7 @@ def install_stub(
     from aotdyn.rewrite import originals
 
     dispatch.install_runtime()
-    extent = PACKAGES if thrift.sparing(program) else HOOK
+    extent = {"": HOOK, "program": PROGRAM, "packages": PACKAGES}[thrift.terms(program)]
     entry = make_entry(name, spec, extent, globals, lambda: originals.by_name(name))
     if not entry.homes and home.blocks_wanted():
         found = functools.partial(home.in_module, spec.qualname, name)

@@ -145,7 +145,7 @@ class Entry:
         "how many of the next calls don't ask"
         self.needs = 0.0
         "seconds that tracing has taken without an end"
-        self.account = thrift.account(self) if getattr(extent, "sparing", False) else None
+        self.account = thrift.account(self) if getattr(extent, "sparing", "") else None
         self._lock = threading.Lock()
         self._publish = publish or (lambda dispatcher: dispatch.install(name, dispatcher))
         entries.add(self)
@@ -310,7 +310,7 @@ class Entry:
             if self.account is not None and not self._due():
                 return None
             found = limit.count(self._fit(), self._served, args, self.globals)
-            if self._at_limit(found):
+            if self._at_limit(found) or thrift.never_repeats(self, len(found.counted)):
                 return self._give_up(found, args)
             traced = self._trace(args, found)
             return None if traced is None else self._bind_new(traced, args)
@@ -337,11 +337,6 @@ class Entry:
         """Whether the policy may have calls of the function traced yet."""
         return self.account is not None and not (self.account.verdict or self.closed or self.needs)
 
-    def give_up(self, reason: str) -> None:
-        """Make no more variants."""
-        self.closed = True
-        events.left_alone(self.spec.qualname, reason)
-
     def heed(self, verdict: Variant) -> None:
         """A stored verdict: the policy has left the function to Python before."""
         if self.account is not None and verdict.seconds:
@@ -353,6 +348,8 @@ class Entry:
         """Lose all variants: the policy leaves the function to Python from now on."""
         self.retired_calls = self.graph_calls()
         self.variants, self.lines, self._unfit, self._last = [], [], set(), None
+        self.rests, self._behind = [], []
+        self._served.clear()
         self.install()
 
     def _rebind(self, args: tuple[Any, ...]) -> Line | None:
@@ -502,10 +499,11 @@ class Entry:
 
         options = config.current()
         enough = len(found.counted) >= options.recompile_limit
-        option = "recompile_limit" if enough else "accumulated_recompile_limit"
+        option = "recompile_limit" if enough else "accumulated_recompile_limit" if self._at_limit(found) else "thrift"
         text = limit.told(self._where(), found, len(self.variants), option, self._in_words)
-        if options.fail_on_recompile_limit_hit:
+        if options.fail_on_recompile_limit_hit and option != "thrift":
             raise errors.RecompileLimitError(text)
+        self._told = self._told or option == "thrift"
         variant = limit.verdict(found, self.rests, text)
         if variant is None:
             self.closed = True

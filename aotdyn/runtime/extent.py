@@ -24,8 +24,8 @@ class Extent:
     number: str = ""
     thrifty: bool = False
     "trace only calls that meet tensors"
-    sparing: bool = False
-    "trace only what is worth it: see `runtime.thrift`"
+    sparing: str = ""
+    "the terms of `runtime.thrift`; empty: whatever is called is traced"
 
     @classmethod
     def new(cls, **options: Any) -> Extent:
@@ -34,4 +34,5 @@ class Extent:
 
 
 HOOK = Extent(thrifty=True)
-PACKAGES = Extent(thrifty=True, sparing=True)
+PROGRAM = Extent(thrifty=True, sparing="program")
+PACKAGES = Extent(thrifty=True, sparing="packages")

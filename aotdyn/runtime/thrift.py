@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 16
 "Calls, for each call of a caller that may be traced itself, in which a function waits for that."
+FREE = 4.0
+"Seconds that tracing may take of the program that is run, whatever its share."
 EARLY = 2.0
 "Seconds of a process's life in which no share is asked for."
 LATER = 5.0
@@ -37,8 +39,8 @@ FEW, REUSED = 3, 4
 "So many variants have to serve so many calls each before another is made."
 GUARDS = 50
 "Guards that take as long as one operation saves."
-SPENT = ("rewrite", "trace", "lower", "compile", "load", "store")
-"Phases of `events` that the budget pays for."
+SPENT = ("rewrite", "trace", "lower", "load", "store")
+"Phases of `events` that the budget pays for; for packages compiling as well."
 
 
 class Account:
@@ -108,29 +110,35 @@ def account(entry: Entry) -> Account:
     return found
 
 
-def sparing(program: bool) -> bool:
-    """Whether a hooked function is under thrift; `program` says that it is of the program that is run.
+def terms(program: bool) -> str:
+    """Under which terms a hooked function is: `program`, `packages`, or none; an argument says whose it is.
 
-    That wants to be compiled, so its functions aren't unless `thrift` is `all`.
+    The program that is run wants to be compiled: what it calls is traced at its
+    first call, while that doesn't take too long.
     """
     chosen = config.current().thrift
-    return chosen == "all" or (chosen == "packages" and not program)
+    return "" if chosen == "off" else "program" if program and chosen == "packages" else "packages"
 
 
-def time_left() -> float:
-    """Seconds that tracing may take now; below 0 where it has had more than its share already."""
-    elapsed = time.perf_counter() - events.started
-    share = config.current().thrift_share
+def time_left(terms: str) -> float:
+    """Seconds that tracing may take now; below 0 where it has had more than its share already.
+
+    Both sides are counted in work of a processor, so that a busy machine changes nothing.
+    """
+    elapsed = min(time.perf_counter() - events.started, time.process_time())
+    share = config.current().thrift_share * elapsed
+    if terms == "program":
+        return max(share, FREE) / (LATER if warm else 1) - events.spent(SPENT)
     if warm:
-        return share / LATER * elapsed - events.spent(SPENT)
-    return EARLY if elapsed < EARLY else share * elapsed - events.spent(SPENT)
+        return share / LATER - events.spent(SPENT)
+    return EARLY if elapsed < EARLY else share - events.spent((*SPENT, "compile"))
 
 
 def too_busy(entry: Entry) -> bool:
     """Whether there is no time even to look what the store holds for a function."""
-    if entry.lines or time_left() > 0:
+    if entry.lines or entry.extent.sparing == "program" or time_left("packages") > -DEBT:
         return False
-    return _put(entry, "loading has had its share of the time (thrift_share)")
+    return not _put(entry, "loading has had its share of the time (thrift_share)")
 
 
 def is_due(entry: Entry, frame: Any) -> bool:
@@ -138,29 +146,31 @@ def is_due(entry: Entry, frame: Any) -> bool:
 
     `frame` is where to begin to look for the callers. `entry.unserved` counts such calls, this one included.
     """
-    if entry.spec.offset:
-        return time_left() > 0 or _put(entry)
+    terms, calls = entry.extent.sparing, entry.unserved
+    if entry.spec.offset or terms == "program":
+        return time_left(terms) > 0 or _put(entry)
     if entry.spec.qualname.endswith("__init__"):
         assert entry.account is not None
         entry.account.leave("a constructor: it runs once an object")
         return False
-    calls, made = entry.unserved, len(entry.variants)
-    if calls < config.current().thrift_calls << max(made - 1, 0):
-        return False
-    if made >= FEW and entry.graph_calls() < REUSED * made:
-        entry.give_up(f"{made} variants were made, and calls are ever different")
+    if calls < config.current().thrift_calls << max(len(entry.variants) - 1, 0):
         return False
     if _waits(entry, frame):
         entry.skip = min(calls, PATIENCE) // 2
         return False
-    if entry.needs and 2 * entry.needs > time_left() + DEBT:
+    if entry.needs and 2 * entry.needs > time_left(terms) + DEBT:
         return _put(entry, f"tracing takes more than {entry.needs:.1f} s")
     return _has_turn(entry) or _put(entry)
 
 
+def never_repeats(entry: Entry, made: int) -> bool:
+    """Whether `made` variants, that a call misses for what moves, served too few calls for another to be worth it."""
+    return bool(entry.extent.sparing) and made >= FEW and entry.graph_calls() < REUSED * made
+
+
 def _has_turn(entry: Entry) -> bool:
     """Whether the budget has room, and nothing that waits for it is much hotter."""
-    if time_left() <= 0:
+    if time_left(entry.extent.sparing) <= 0:
         return False
     hottest = max(_heat, key=lambda name: _heat[name], default="")
     if _heat.get(hottest, 0) > 4 * entry.unserved and hottest != _name(entry):
@@ -197,11 +207,11 @@ def _waits(entry: Entry, frame: Any) -> bool:
     return False
 
 
-def bounded(options: config.Options) -> config.Options:
+def bounded(options: config.Options, terms: str) -> config.Options:
     """The options of one trace under thrift: it may not take much more than is left."""
     import msgspec
 
-    seconds = min(options.max_seconds, max(time_left(), 0.0) + DEBT)
+    seconds = min(options.max_seconds, max(time_left(terms), 0.0) + DEBT)
     return msgspec.structs.replace(options, max_seconds=seconds)
 
 
@@ -210,6 +220,8 @@ def is_worth(entry: Entry, variant: Variant) -> bool:
     from aotdyn.runtime import cold
 
     assert entry.account is not None
+    if entry.extent.sparing == "program" and not variant.seconds:
+        return True
     if variant.seconds and not entry.spec.offset:
         entry.needs = variant.seconds
         cold.keep_verdict(entry.spec, entry.extent, variant.leave, variant.seconds)
