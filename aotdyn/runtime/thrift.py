@@ -53,42 +53,43 @@ class Account:
     def forget(self) -> None:
         """Begin anew."""
         self.traces = self.operations = self.poor = 0
+        self.rich = False
         self.verdict = ""
         "why the function is left to Python; empty where it isn't"
 
-    def judge(self, variant: Variant) -> str:
-        """Take in what a trace has brought; a verdict, empty while there is none."""
+    def judge(self, variant: Variant) -> tuple[str, bool]:
+        """Take in what a trace has brought: a verdict, empty while there is none; and whether the variant is kept.
+
+        Behind a break more may follow, so what breaks is judged with that.
+        """
         self.traces += 1
         self.operations += 0 if variant.leave else variant.operations
-        reason = _poor(variant)
-        if variant.leave and not variant.prepares and not variant.spec.offset:
-            return reason
-        if reason and not variant.spec.offset:
-            self.poor += 1
-            if self.poor == self.traces >= POOR:
-                return reason
-        if self.traces >= SEGMENTS and self.operations < 2 * self.traces:
-            return f"captures {self.operations} operations in {self.traces} graphs"
-        return ""
+        reason = self._poor(variant)
+        if not reason:
+            self.rich = self.rich or variant.operations > 1
+            pieces = self.traces >= SEGMENTS and self.operations < 2 * self.traces
+            return (f"captures {self.operations} operations in {self.traces} graphs" if pieces else "", True)
+        self.poor += 1
+        at_once = variant.leave and not variant.prepares and not variant.spec.offset
+        if at_once or (self.poor >= POOR and not self.rich):
+            return reason, False
+        return "", self.rich or variant.prepares
+
+    def _poor(self, variant: Variant) -> str:
+        """Why a variant isn't worth its guards; empty where it is."""
+        if variant.leave:
+            return variant.leave
+        if len(variant.guards) > GUARDS * max(variant.operations, 1):
+            return f"{len(variant.guards)} guards cost more than {variant.operations} operations save"
+        if self.operations < 2 and not variant.breaks:
+            return f"captures only {self.operations} operations"
+        return f"rests on a fact of this process: {variant.process_local[0]}" if variant.process_local else ""
 
     def leave(self, reason: str) -> None:
         """Leave the function to Python, whatever was made of it."""
         self.verdict = reason
         for entry in list(self.entries):
             entry.drop()
-
-
-def _poor(variant: Variant) -> str:
-    """Why a variant isn't worth its guards; empty where it is."""
-    if variant.leave:
-        return variant.leave
-    if variant.breaks and not variant.operations:
-        return f"breaks at once: {variant.breaks[0].reason}"
-    if variant.operations < 2:
-        return f"captures only {variant.operations} operations"
-    if len(variant.guards) > GUARDS * variant.operations:
-        return f"{len(variant.guards)} guards cost more than {variant.operations} operations save"
-    return f"rests on a fact of this process: {variant.process_local[0]}" if variant.process_local else ""
 
 
 accounts: dict[tuple[str, str, str], Account] = {}
@@ -226,9 +227,9 @@ def is_worth(entry: Entry, variant: Variant) -> bool:
         entry.needs = variant.seconds
         cold.keep_verdict(entry.spec, entry.extent, variant.leave, variant.seconds)
         return _put(entry, variant.leave)
-    reason = entry.account.judge(variant)
+    reason, kept = entry.account.judge(variant)
     if not reason:
-        return True
+        return kept
     origin = next((each for each in entry.account.entries if not each.spec.offset), None)
     if origin is not None:
         cold.keep_verdict(origin.spec, entry.extent, reason)
