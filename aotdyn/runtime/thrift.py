@@ -29,6 +29,8 @@ EARLY = 2.0
 "Seconds of a process's life in which no share is asked for."
 LATER = 5.0
 "By this the share is divided in a process that finds what an earlier one has stored: little is left to be done."
+AGAIN = 4
+"There a function waits for so many times as many calls: an earlier process has seen it called."
 DEBT = 1.0
 "Seconds that one trace may take beyond what the budget has left."
 POOR = 2
@@ -154,7 +156,8 @@ def is_due(entry: Entry, frame: Any) -> bool:
         assert entry.account is not None
         entry.account.leave("a constructor: it runs once an object")
         return False
-    if calls < config.current().thrift_calls << max(len(entry.variants) - 1, 0):
+    wanted = config.current().thrift_calls * (AGAIN if warm else 1)
+    if calls < wanted << max(len(entry.variants) - 1, 0):
         return False
     if _waits(entry, frame):
         entry.skip = min(calls, PATIENCE) // 2

@@ -107,7 +107,8 @@ def test_what_does_not_fit_is_put_off_and_told(project: Any) -> None:
     assert "thrift_share" in told["pkg.hot"]
     out, seen = _run(project, "next", ROOM)
     assert out == plain
-    assert seen["traced"] == 4
+    assert seen["traced"] > 0
+    assert seen["graph_calls"] > 20
     assert seen["put_off"] == []
 
 

@@ -517,6 +517,18 @@ def hooks_that_print(w):
 
 
 @program(leaf, backward=True)
+def hooks_that_read_what_changes(w):
+    """What a hook finds in a container is what is there when the backward pass runs."""
+    factors = []
+    y = w * 2
+    y.register_hook(lambda g: g * len(factors))
+    z = y * y
+    factors.append(1)
+    factors.append(2)
+    return z
+
+
+@program(leaf, backward=True)
 def retained(w):
     y = w * 2
     y.retain_grad()
