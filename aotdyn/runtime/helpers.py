@@ -233,7 +233,7 @@ def set_attribute_raw(obj: Any, name: str, value: Any) -> None:
 
 
 def delete_attribute_raw(obj: Any, name: str) -> None:
-    """`object.__delattr__`, past a class's own `__delattr__`; nothing where tracing set the attribute first."""
+    """`object.__delattr__`, past a class's own `__delattr__`; nothing where the attribute isn't there."""
     with contextlib.suppress(AttributeError):
         (_LOCAL if type(obj) is _LOCAL else object).__delattr__(obj, name)
 

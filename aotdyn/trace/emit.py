@@ -64,6 +64,7 @@ class Emitter:
         self._constants: dict[Any, int] = {}
         self._next = 0
         self._tracebacks: dict[int, int] = {}
+        self._settled: set[Value] = set()
 
     # Instructions
 
@@ -125,6 +126,15 @@ class Emitter:
     def has(self, v: Value) -> bool:
         """Whether the object of `v` has been asked for."""
         return id(v) in self._made
+
+    def settle(self, v: Value) -> None:
+        """Write what was changed in `v`, once. An iterator over `v` is made behind that: it would see the change."""
+        from .replay import write_back
+
+        v = force(v)
+        if v in self.t.changed and v not in self._settled:
+            self._settled.add(v)
+            write_back(self, v)
 
     def _build(self, v: Value) -> int:
         if isinstance(v, Flow):
@@ -350,10 +360,11 @@ class Emitter:
     def attributes(self, register: int, v: Any) -> None:
         """Write what tracing set on an object, past its own `__setattr__`."""
         for name, value in v.attrs.items():
+            if name in v.attrs.deleted and v.obj is not None:
+                self.helper("delete_attribute_raw", register, self.const(name))
             if value is None:
-                if v.obj is not None:
-                    self.helper("delete_attribute_raw", register, self.const(name))
-            elif (
+                continue
+            if (
                 isinstance(v, Object)
                 and issubclass(v.cls, BaseException)
                 and name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")

@@ -259,7 +259,7 @@ class Tracer:
             own = object.__getattribute__(owner.obj, "__dict__")
             if owner.source is not None:
                 self.guard("KEYS", S.Attr(owner.source, "__dict__"), list(own))
-            names = [name for name in own if name not in owner.attrs or owner.attrs[name] is not None]
+            names = [name for name in own if name not in owner.attrs.deleted]
         hidden = _KEPT_IN_C if isinstance(owner, Function) else ()
         added = [name for name, value in owner.attrs.items() if value is not None and name not in hidden]
         return names + [name for name in added if name not in names]

@@ -143,7 +143,7 @@ class Tensor(Value):
         self.node = node
         self.fake = fake
         self.obj = obj  # the real tensor of an input
-        self.attrs: dict[str, Value | None] = {}  # Python attributes set on it; None: deleted
+        self.attrs = Overlay()  # Python attributes set on it; None: deleted
 
     @property
     def cls(self) -> type:  # type: ignore[override]
@@ -306,6 +306,27 @@ class SetValue(Value):
         self.grown = 0
 
 
+class Overlay(dict[str, "Value | None"]):
+    """What tracing wrote over the names of an object or namespace, in order; None: deleted.
+
+    A name that was deleted and set again stands behind all others, as in a dict. `deleted` are the names that were
+    deleted at any time: the object from outside may have them or not.
+    """
+
+    __slots__ = ("deleted",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deleted: set[str] = set()
+
+    def __setitem__(self, name: str, value: Value | None) -> None:
+        if value is None:
+            self.deleted.add(name)
+        elif name in self.deleted and self.get(name) is None:
+            self.pop(name, None)
+        super().__setitem__(name, value)
+
+
 class Object(Value):
     """An instance of a Python class (or of a C class whose attributes we know to read).
 
@@ -323,7 +344,7 @@ class Object(Value):
         self.cls = cls
         self.obj = obj
         self.payload = payload
-        self.attrs: dict[str, Value | None] = {}
+        self.attrs = Overlay()
         self.init_args: tuple[Value, ...] = ()
 
     def __repr__(self) -> str:
@@ -381,7 +402,7 @@ class Namespace(Value):
     def __init__(self, obj: dict[str, Any], source: Source | None) -> None:
         super().__init__(source)
         self.obj = obj
-        self.names: dict[str, Value | None] = {}
+        self.names = Overlay()
         self.seen: dict[str, Value | None] = {}
 
 
@@ -429,7 +450,7 @@ class Function(Value):
         self.code, self.globals, self.name, self.qualname = code, globals, name, qualname
         self.defaults, self.kwdefaults, self.closure = defaults, kwdefaults or {}, closure
         self.annotations, self.obj, self.owner, self.path = annotations, obj, owner, path
-        self.attrs: dict[str, Value | None] = {}
+        self.attrs = Overlay()
 
     def __repr__(self) -> str:
         return f"Function<{self.qualname}>"
@@ -472,7 +493,7 @@ class Class(Value):
     def __init__(self, obj: type, source: Source | None = None) -> None:
         super().__init__(source)
         self.obj = obj
-        self.attrs: dict[str, Value | None] = {}
+        self.attrs = Overlay()
 
     @property
     def cls(self) -> type:  # type: ignore[override]
@@ -557,6 +578,7 @@ class SequenceIterator(Iterator):
         return item
 
     def rebuild(self, e: Any) -> int:
+        e.settle(self.sequence)
         return e.helper("sequence_iterator_at", e.value(self.sequence), e.const(None if self.done else self.index))
 
 

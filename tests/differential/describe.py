@@ -97,7 +97,8 @@ class Describer:
     def cls(self, cls: type) -> tuple[Any, ...]:
         if cls.__module__ != self.module:
             return (cls.__module__, cls.__qualname__)
-        skipped = ("__dict__", "__weakref__", "__doc__", "__module__")
+        # An enum keeps what it was asked for once: a cache.
+        skipped = ("__dict__", "__weakref__", "__doc__", "__module__", "_value2member_map_")
         own = {name: value for name, value in vars(cls).items() if name not in skipped and not callable(value)}
         return (cls.__module__, cls.__qualname__, self.attributes(own))
 

@@ -220,7 +220,7 @@ def counters() -> tuple[int, int]:
 
 
 class Unfit(Exception):
-    """A program that runs out of stack: where it does isn't the same in any two runs."""
+    """A program that doesn't end, or that runs out of stack: where it does isn't the same in any two runs."""
 
 
 class Difference(AssertionError):
@@ -283,7 +283,10 @@ def run(
 
     module = make()
     declared = module.PROGRAMS[name]
-    plain = observe(module, declared, declared.function)
+    try:
+        plain = observe(module, declared, declared.function)
+    except Expired:
+        raise Unfit from None
     if "RecursionError" in repr(plain):
         raise Unfit
     graphs = 0
@@ -305,18 +308,22 @@ def run(
     return graphs
 
 
+class Expired(BaseException):
+    """A program took too long. No `except Exception` of the program's catches it."""
+
+
 @contextlib.contextmanager
 def limit(seconds: int) -> Iterator[None]:
-    """Stop a program that doesn't end."""
+    """Stop a program that doesn't end; again each second, should it go on."""
     import signal
 
     def expired(*_: object) -> None:
-        raise TimeoutError(f"not done after {seconds} s")
+        raise Expired(f"not done after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, expired)
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

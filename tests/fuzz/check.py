@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from differential import Difference, Unfit, limit, load, load_hooked, run
+from differential import Difference, Expired, Unfit, limit, load, load_hooked, run
 
 from .sizes import write_sized
 from .write import write
@@ -62,6 +62,6 @@ def check(seed: int, text: str, folder: Path, way: str) -> Outcome:
         return Outcome(seed, 0)
     except Difference as difference:
         return Outcome(seed, 0, str(difference))
-    except Exception:
+    except (Exception, Expired):
         return Outcome(seed, 0, traceback.format_exc())
     return Outcome(seed, graphs, seconds=round(time.process_time() - began, 3))

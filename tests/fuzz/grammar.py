@@ -88,6 +88,19 @@ EXPRESSIONS = {
         sum((x * k for k, x in enumerate((<tensor>, <tensor>), start=<pos>)), <tensor>)
         dict(zip('ab', (<tensor>, <tensor>), strict=True))[<ab>]
         type(<obj>).make(<tensor>).value
+        written(<tensor!>)
+        written(<tensor!>[:1])[0] + <tensor>
+        (Vec(<tensor>) + Vec(<num>)).x
+        (<num> * Vec(<tensor>)).x
+        chosen(<tensor>)
+        chosen(<any>) * <tensor>
+        sum(itertools.starmap(operator.mul, [(<tensor>, <num>), (<tensor>, <int>)]))
+        functools.partial(helper, <tensor>)(n=<int>)
+        spread(<tensor>, *<ints>, k=<int>, **{'z': <num>})
+        MODULE.helper(<tensor>, <int>)
+        torch.add(*(<tensor>, <tensor>))
+        <tensor!>.view(-1)[:6].view(2, 3)
+        (<tensor> @ <tensor>.t()).sum() * <tensor>
     """,
     "int": """
         <int> + <int>
@@ -141,6 +154,23 @@ EXPRESSIONS = {
         int(format(<int>, 'd'))
         (lambda *a, k=<int>, **kw: len(a) + k + len(kw))(*<ints>, **<dict>)
         operator.add(<int>, <int>)
+        <int> << <small>
+        <int> ** <small> % 11
+        MODULE.COUNT
+        Level(<small>) + <int>
+        (Level.LOW | Level.HIGH).value
+        gauge.amount
+        gauge.level + <int>
+        collections.Counter(<ints>).most_common(1)[0][1] if <list> else <int>
+        sum(a or 0 for a, b in itertools.zip_longest(<ints>, (1, 2)))
+        len(list(itertools.product(<ints>, 'ab')))
+        len([*<dict>, *<list>])
+        max(<dict>.items(), key=lambda p: str(p[0]), default=(0, 0)) is None
+        sum(j for i, (j, k) in enumerate([(<int>, 1), (2, <int>)]))
+        hash(Frozen(<int>, 1)) == hash(Frozen(<int>, 1))
+        int('%d%d' % (<small>, <small>))
+        total(*<ints>, *<ints>)
+        [m := <int>, m + 1][-1]
     """,
     "ints": """
         [<int>, <int>]
@@ -167,6 +197,16 @@ EXPRESSIONS = {
         [len(k) for k in <dict>]
         [a * b for a, b in zip(<ints>, <ints>)]
         [m for x in <ints> if (m := x % 3)]
+        [b - a for a, b in itertools.pairwise(<ints>)]
+        [len(list(g)) for _, g in itertools.groupby(<ints>, key=lambda x: x % 2)]
+        list(itertools.islice(itertools.cycle(<ints>), <small>))
+        list(itertools.chain.from_iterable([<ints>, <ints>]))[:5]
+        sorted(<ints>, key=functools.cmp_to_key(lambda a, b: b - a))
+        [*itertools.dropwhile(lambda x: x > 1, <ints>)]
+        [x for pair in zip(<ints>, <ints>) for x in pair][:5]
+        list(itertools.repeat(<int>, <small>))
+        list(map(operator.itemgetter(0), [(<int>, 1), (<int>, 2)]))
+        [v for k, v in sorted({1: <int>, 0: <int>}.items())]
     """,
     "num": "<int>\n<int>\n<float>",
     "bit": "0\n1\n-1",
@@ -199,6 +239,18 @@ EXPRESSIONS = {
         Color(<pos>).name
         (<str> if <cond> else <str>)
         <str>.split('b')[0]
+        f'{<str.>:{'>'}{4}}'
+        f'{<str.>:>{<pos.>}}'
+        '{0}{1[0]}'.format(<int>, [<int>])
+        '{a}'.format_map({'a': <int>})
+        '%r' % (<tuple>,)[0:1]
+        <str>.partition('b')[2]
+        <str>.join('xy')[:8]
+        f'{Vec(<int>)}'
+        format(<float>, '.1f')
+        str(<set>)[:1]
+        <str>.strip('a').title().zfill(2)[:6]
+        repr(Level(<small>))
     """,
     "cond": """
         <int> < <int>
@@ -238,6 +290,18 @@ EXPRESSIONS = {
         type(<obj>) is Box
         Color(<pos>) is Color.RED
         <dict> == <dict!>.copy()
+        <int> <= <int> < <int> != <int>
+        <set> <= <set>
+        <set>.isdisjoint(<ints>)
+        Vec(<int>)
+        Vec(<int>) == Vec(<int>)
+        (a := <any>) is not None and isinstance(a, int)
+        issubclass(type(<obj>), Box)
+        callable(<any>)
+        <tensor.>.shape == <tensor.>.shape and <tensor.>.dtype is torch.float32
+        MODULE.COUNT == COUNT
+        'a' < <str> <= 'b'
+        torch.equal(<tensor.>, <tensor.>)
     """,
     "list": """
         list(<list>)
@@ -254,6 +318,12 @@ EXPRESSIONS = {
         copy.copy(<list>)
         [<int>] * 2
         list(<obj>)
+        <int> * <list>[:1]
+        [*(<int>, *<tuple>)][:4]
+        [[<val>], [<int>]][<bit>]
+        sorted(<list>, key=str)[:3] if <bool> else [<val>]
+        [(lambda: v)() for v in <list>[:3]]
+        list(zip(<list>, <ints>))[:2]
     """,
     "dict": """
         {<key>: <val>, **<dict>}
@@ -267,6 +337,12 @@ EXPRESSIONS = {
         collections.OrderedDict(<dict>)
         collections.defaultdict(int, <dict>)
         <dict>.copy()
+        {**<dict>, **<dict>}
+        <dict> | collections.OrderedDict(a=<val>)
+        dict(sorted(<dict>.items()))
+        {k: (k, v) for k, v in zip('ab', <list>)}
+        collections.Counter('abb')
+        dict(collections.Counter(a=<int>) + collections.Counter(a=<int>, b=1))
     """,
     "set": """
         {<int>, <int>}
@@ -448,6 +524,64 @@ STATEMENTS = """
     <list!> = sorted(((k, i) for i, k in enumerate(<dict>)), key=operator.itemgetter(0))
     del <val!>
     <val!> = [<val>, None][<bit>]
+    <val!> += <num>
+    <val!> *= <val>
+    <val!> -= <val>
+    <tuple!> += (<val>,)
+    <set!> -= <set>
+    <set!> ^= {<int>}
+    <int!> |= <int>
+    <int!> **= <small>
+    <int!> %= <pos>
+    <list!> *= <small>
+    <list!>[::2] = <list!>[::2]
+    <list!>[-1] += <num>
+    <dict!>['a'] += <num>
+    <dict!>['l'][0] += <num>
+    del <list!>[:1], <list!>[-1:]
+    <list!>[0], <list!>[-1] = <list!>[-1], <list!>[0]
+    first, *<list!>, last = [*<ints>, 1, 2]
+    (<int!>, <val!>), <int!> = (<int>, <val>), <int>
+    ordered = collections.OrderedDict(<dict>); ordered.move_to_end(<key>)
+    ordered = collections.OrderedDict(<dict>, a=<val>); ordered.move_to_end('a', last=False); <dict!> = ordered
+    <val!> = <dict!>.popitem()
+    <deque!>.extendleft(<ints>)
+    <deque!>.extend(<list>)
+    <deque!> += <ints>
+    <val!> = <deque!>.pop()
+    COUNTS.update(a=<int>)
+    MODULE.COUNT = <int>
+    MODULE.TABLE['m'] = <val>
+    gauge.amount = <int>
+    gauge.level += <int>
+    gauge.amount -= <small>
+    <obj!>.first = <obj!>.second = <val>
+    del <obj!>.count
+    <obj!>.__dict__.update(extra=<int>)
+    vars(<obj!>)['late'] = <val>; del <obj!>.late
+    <val!> = <obj!>.__dict__.pop('extra', <val>)
+    Box.shared = <val>
+    if hasattr(Box, 'shared'): del Box.shared
+    written(<tensor!>)
+    written(<tensor!>[0])
+    spill(<tensor!>, <tensor!>.t())
+    <tensor!>.data = <tensor>
+    <tensor!> = <tensor!>.view(6).view(2, 3); <tensor!>[0, 0] = <num>
+    <tensor.>.clamp_(min=<num>)
+    <tensor.>.sub_(<tensor.>.flip(0))
+    <tensor.>.index_fill_(1, torch.tensor([<small>]), <num>)
+    <tensor.>.unsqueeze(0).squeeze(0).zero_()
+    torch.add(<tensor>, <tensor>, out=<tensor!>[:1].expand(2, 3))
+    <tensor!> -= <tensor!>.view(3, 2).t()
+    print(f'{<int>}', *<list>[:0], <str>, sep='', end='.')
+    print(<tensor.>.sum().item() > <int>)
+    print(str(<tuple>)[:1], end='')
+    <int!> = <tensor.>.argmax().item()
+    <val!> = next(steps(<small>))
+    raise_if(<cond>)
+    <val!> = caught(lambda: <list!>[<small>])
+    <val!> = caught(lambda: <dict!>[<key>] + 1)
+    <val!> = caught(lambda: raise_if(<cond>))
     it = iter(<list>)
     <val!> = next(it, <val>)
     ticks = count_to(<small>)
@@ -470,6 +604,10 @@ IN_HANDLER = """
     LOG.append(type(error.__context__).__name__)
     LOG.append(error.args)
     kept = error
+    raise IndexError(<int>) from None
+    error.add_note(<str>); LOG.append(error.__notes__)
+    raise error.with_traceback(None)
+    LOG.append(error.__traceback__ is None)
 """
 IN_FUNCTION = """
     if <cond>: return <tensor>
@@ -507,7 +645,8 @@ BLOCKS = """
     w<n> = 0
     while w<n> < <small>:
         w<n> += 1
-        <block loop int=w<n>>
+        c = w<n>
+        <block loop int=c>
     else:
         <block>
 ----
@@ -602,6 +741,166 @@ BLOCKS = """
 ----
     for c in Countdown(<small>):
         <block loop int=c>
+----
+    for v in <ints>:
+        try:
+            <block loop int=v>
+            if <cond>: continue
+        finally:
+            <block>
+----
+    while True:
+        try:
+            <block>
+            break
+        except <caught>:
+            <block>
+            break
+        finally:
+            LOG.append('finally')
+----
+    for i in range(<small>):
+        with Manager(<bool>):
+            <block loop int=i>
+            if <cond>: break
+            print(i)
+----
+    for t in <tensor>:
+        <tensor!> = <tensor> + t
+        <block loop>
+----
+    for x, in zip(<ints>):
+        for y in <ints>:
+            <block loop int=y>
+            if x == y: break
+        else:
+            <block>
+            continue
+        break
+----
+    with contextlib.ExitStack() as stack:
+        for v in <ints>:
+            stack.enter_context(Manager(<bool>))
+        <block>
+        if <cond>: raise <exc>
+----
+    with contextlib.nullcontext(<val>) as v, torch.inference_mode(False):
+        <block val=v>
+----
+    with torch.set_grad_enabled(<bool>), managed(<val>):
+        <block>
+        if <cond>: raise KeyError(<int>)
+----
+    try:
+        try:
+            raise ExceptionGroup('g', [ValueError(<int>), ExceptionGroup('h', [KeyError('k'), TypeError(<int>)])])
+        except* (ValueError, TypeError) as group:
+            LOG.append(repr(group))
+            <block>
+    except* KeyError as group:
+        LOG.append((len(group.exceptions), group.message))
+----
+    match <list>:
+        case [int() as n, *_] if n > <small>:
+            <block int=n>
+        case [a, b] | [a, b, _]:
+            <block val=a>
+        case []:
+            <block>
+----
+    match Frozen(<int>, <int>):
+        case Frozen(0, y) | Frozen(y, 0):
+            <block int=y>
+        case Frozen(x=1 | 2 as z):
+            <block int=z>
+        case Frozen(x, y) if x < y:
+            <block int=x>
+----
+    match <dict>:
+        case {'a': int(n), **rest} if rest:
+            <block int=n dict=rest>
+        case {'b': v}:
+            <block val=v>
+        case {}:
+            <block>
+----
+    class Local<n>:
+        size = <int>
+        names = [str(i) for i in <ints>]
+        if <cond>:
+            kind = <val>
+        else:
+            kind = <int>
+        @property
+        def twice(self):
+            <block def>
+            return self.size * 2
+        @classmethod
+        def of(cls, size):
+            made = cls()
+            made.size = size
+            return made
+        def __add__(self, other):
+            return NotImplemented if <cond> else other
+        __radd__ = __add__
+    <val!> = Local<n>.of(<int>).twice
+    <val!> = <val> + Local<n>()
+----
+    def f<n>(a):
+        while True:
+            try:
+                a = yield a
+                <block loop>
+            except ValueError as error:
+                a = error.args[0]
+            except KeyError:
+                return
+    g<n> = f<n>(<val>)
+    <val!> = next(g<n>)
+    <val!> = g<n>.send(<val>)
+    <val!> = g<n>.throw(ValueError(<int>))
+    <val!> = caught(lambda: g<n>.throw(<exc>))
+----
+    def f<n>(a):
+        <nonlocal>
+        got = yield from count_to(<small>)
+        <block def>
+        yield a
+    <list!> = [v for v in f<n>(<val>)]
+----
+    def f<n>(a, /, b=<int>, *c, d=<num>, **e):
+        <nonlocal>
+        a.add_(d)
+        <block def tensor=a int=b tuple=c dict=e>
+        return a
+    <tensor!> = f<n>(<tensor!>, *<ints>, z=<int>)
+----
+    def f<n>(a, b):
+        a[0] = <num>
+        <block def tensor=a>
+        b.mul_(2)
+        return a + b
+    <tensor!> = f<n>(<tensor!>, <tensor!>)
+----
+    def f<n>(a):
+        for v in <ints>:
+            if <cond>: return a
+            print(v, end=' ')
+            <block def loop int=v tensor=a>
+            a = a + v
+        return a * 2
+    <tensor!> = f<n>(<tensor>)
+----
+    def f<n>(a):
+        try:
+            <block def tensor=a>
+            return a
+        except <caught>:
+            return a + 1
+        finally:
+            LOG.append('left')
+            <block>
+    <tensor!> = f<n>(<tensor>)
 ----
     class Local<n>(Box):
         bonus = <int>

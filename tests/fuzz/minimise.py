@@ -38,7 +38,7 @@ def forked(seed: int, text: str, folder: Path, way: str) -> Outcome:
     child = os.fork()
     if not child:
         os.close(reading)
-        os.environ["AOTDYN_CACHE_DIR"] = str(folder / "cache")
+        os.environ |= {"AOTDYN_CACHE_DIR": str(folder / "cache"), "AOTDYN_BACKEND": "eager", "AOTDYN_STRICT": "1"}
         (folder / "cache").mkdir(mode=0o700, exist_ok=True)
         outcome = check(seed, text, folder, way)
         with os.fdopen(writing, "w") as pipe:

@@ -6,7 +6,7 @@ Templates stand in it too (see `grammar`): no two programs have the same helpers
 from __future__ import annotations
 
 HEADER = """
-import collections, contextlib, copy, dataclasses, enum, functools, itertools, math, operator
+import collections, contextlib, copy, dataclasses, enum, functools, itertools, math, operator, sys
 from typing import NamedTuple
 
 import torch
@@ -34,6 +34,55 @@ class Color(enum.Enum):
     RED = 1
     GREEN = 2
     BLUE = 3
+
+
+class Level(enum.IntFlag):
+    LOW = 1
+    HIGH = 2
+
+
+class Vec:
+    def __init__(self, x):
+        self.x = x
+
+    def __add__(self, other):
+        return Vec(self.x + other.x) if isinstance(other, Vec) else NotImplemented
+
+    def __rmul__(self, other):
+        return Vec(other * self.x)
+
+    def __eq__(self, other):
+        return Vec(True) if isinstance(other, Vec) and self.x is other.x else NotImplemented
+
+    def __bool__(self):
+        return self.x != 0
+
+    def __format__(self, spec):
+        return f"<{self.x:{spec}}>"
+
+
+class Bounded:
+    def __set_name__(self, owner, name):
+        self.name = "_" + name
+
+    def __get__(self, instance, owner):
+        return self if instance is None else getattr(instance, self.name, 0)
+
+    def __set__(self, instance, value):
+        LOG.append(self.name)
+        setattr(instance, self.name, min(value, 5))
+
+
+class Gauge:
+    amount = Bounded()
+    level = Bounded()
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+
+gauge = Gauge()
+MODULE = sys.modules[__name__]
 
 
 class Manager:
@@ -304,6 +353,61 @@ def echo(values):
     for value in values:
         total += value
     return total
+
+
+def written(a):
+    a.add_(1)
+    return a
+
+
+def spill(a, b):
+    a[0] = 1
+    LOG.append(len(LOG))
+    b.add_(1)
+    return a
+
+
+@functools.singledispatch
+def chosen(value):
+    return 1
+
+
+@chosen.register(int)
+def _(value):
+    return value + 1
+
+
+@chosen.register(torch.Tensor)
+def _(value):
+    return value * 2
+
+
+def spread(a, *rest, k, **named):
+    return a * k + len(rest) + sum(named.values())
+
+
+def total(*values):
+    return sum(values)
+
+
+def steps(n):
+    try:
+        for i in range(n):
+            yield i
+    finally:
+        LOG.append("steps")
+
+
+def raise_if(yes):
+    if yes:
+        raise KeyError("raised")
+
+
+def caught(f):
+    try:
+        return f()
+    except (LookupError, TypeError, ValueError, StopIteration) as error:
+        return type(error).__name__
 
 
 def noisy(value):

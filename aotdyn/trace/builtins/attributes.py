@@ -63,4 +63,5 @@ class AttributeIterator(Iterator):
         return self.view.of(entries[self.names[self.index - 1]])
 
     def rebuild(self, e: Any) -> int:
+        e.settle(self.view.mapping.owner)  # type: ignore[attr-defined]
         return advanced(e, e.call(e.import_("builtins", "iter"), [e.value(self.view)]), self.index)

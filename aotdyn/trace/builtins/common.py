@@ -28,9 +28,9 @@ def new_tuple(items: Iterable[Value] = ()) -> Sequence:
 
 
 def payload(value: Value) -> Value:
-    """The value itself, or the builtin part of an instance of a builtin's subclass."""
+    """The value itself, or the builtin part of an instance of a builtin's subclass (an exception has none)."""
     value = force(value)
-    if isinstance(value, Object) and value.payload is not None:
+    if isinstance(value, Object) and value.payload is not None and not issubclass(value.cls, BaseException):
         return force(value.payload)
     return value
 

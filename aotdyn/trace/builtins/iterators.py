@@ -169,6 +169,7 @@ class Reversed(Iterator):
         return item if isinstance(item, Value) else Const(item)
 
     def rebuild(self, e: Any) -> int:
+        e.settle(self.sequence)
         made = e.call(e.import_("builtins", "reversed"), [e.value(self.sequence)])
         size = len(self._items())
         return advanced(e, made, size - 1 - self.index if 0 <= self.index < size else size)
@@ -200,6 +201,7 @@ class ReversedObject(Iterator):
         return item
 
     def rebuild(self, e: Any) -> int:
+        e.settle(self.target)
         return e.helper("reversed_at", e.value(self.target), e.const(self.index))
 
 
@@ -229,6 +231,7 @@ class SetIterator(Iterator):
         return self.items[self.index - 1] if self.index <= len(self.items) else None
 
     def rebuild(self, e: Any) -> int:
+        e.settle(self.target)
         start = e.call(e.import_("builtins", "iter"), [e.value(self.target)])
         return advanced(e, start, self.index)
 

@@ -369,5 +369,7 @@ class Table(Iterator):
         return new_tuple([pool[index] for pool, index in zip(pools, place, strict=True)])
 
     def rebuild(self, e: Any) -> int:
+        for each in self.arguments:
+            e.settle(each)
         fresh = _itertools(e, self.function.__name__, *(e.value(each) for each in self.arguments))
         return advanced(e, fresh, self.given)

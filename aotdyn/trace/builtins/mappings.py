@@ -7,8 +7,9 @@ from collections import OrderedDict, defaultdict
 from typing import Any
 
 from aotdyn.trace import model
-from aotdyn.trace.control import Break
+from aotdyn.trace.control import Break, Raised
 from aotdyn.trace.handlers import handles
+from aotdyn.trace.model.operators import merged
 from aotdyn.trace.values import Class, Const, InstanceDict, Mapping, Namespace, Sequence, Value, force
 
 from .attributes import AttributeView
@@ -237,7 +238,13 @@ def _copy(t: Any, self: Value) -> Value:
 def _update(t: Any, self: Value, *others: Value, **kwargs: Value) -> Value:
     if len(others) > 1:
         return t.raise_(TypeError, f"update expected at most 1 argument, got {len(others)}")
-    for key, item in _pairs(t, *others):
+    try:
+        pairs = _pairs(t, *others)
+    except Raised:
+        if issubclass(force(self).cls, OrderedDict):
+            raise Break("an OrderedDict updated with what isn't pairs") from None
+        raise
+    for key, item in pairs:
         store(t, self, key, item)
     for name, item in kwargs.items():
         store(t, self, Const(name), item)
@@ -329,7 +336,8 @@ def _or(t: Any, self: Value, other: Value) -> Value:
 
 @handles(*each_dict("__ror__"))
 def _ror(t: Any, self: Value, other: Value) -> Value:
-    return _or(t, other, self) if isinstance(payload(other), Mapping) else Const(NotImplemented)
+    own = receiver(self, Mapping)
+    return merged(t, own, other, self) if isinstance(payload(other), Mapping) else Const(NotImplemented)
 
 
 @handles(*each_dict("__ior__"))

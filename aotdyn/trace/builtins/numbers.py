@@ -32,7 +32,7 @@ def _divmod(t: Any, a: Value, b: Value) -> Value:
     if isinstance(left, Scalar) or isinstance(right, Scalar):
         return Sequence(tuple, [model.binary(t, "//", a, b), model.binary(t, "%", a, b)])
     if any(isinstance(each, Object) and each.payload is None for each in (left, right)):
-        return model.dispatch_binary(t, "divmod()", "__divmod__", "__rdivmod__", left, right)
+        return model.dispatch_binary(t, divmod, "__divmod__", "__rdivmod__", left, right)
     return fold(t, divmod, payload(a), payload(b))
 
 

@@ -229,10 +229,11 @@ for _cls in _EXCEPTIONS:
 
 @handles(BaseException.with_traceback)
 def _with_traceback(t: Any, self: Value, traceback: Value) -> Value:
-    known = force(traceback)
-    if not isinstance(known, Const) or known.value is not None:
+    known, exception = force(traceback), force(self)
+    if not isinstance(known, Const) or known.value is not None or getattr(exception, "obj", None) is not None:
         raise Break("a traceback is set")
-    return self
+    generic_set_attr(t, exception, "__traceback__", known)
+    return exception
 
 
 @handles(BaseException.__str__, KeyError.__str__)

@@ -103,6 +103,7 @@ class DictIterator(Iterator):
         return self.view.of(entry)
 
     def rebuild(self, e: Any) -> int:
+        e.settle(self.view.mapping)
         start = e.import_("builtins", "reversed" if self.backwards else "iter")
         steps = len(self.keys) + 1 if self.done else self.index
         return advanced(e, e.call(start, [e.value(self.view)]), steps)

@@ -372,7 +372,10 @@ def del_item(t: Tracer, v: Value, key: Value) -> None:
         t.mutated(v.owner)
         v.owner.attrs[name] = None
     elif isinstance(v, Namespace):
-        t.store_global(v, as_constant_or_break(key, "the name in a namespace"), None)
+        name = as_constant_or_break(key, "the name in a namespace")
+        if t.name_in(v, name) is None:
+            raise_key_error(t, key)
+        t.store_global(v, name, None)
     else:
         method = special_method(t, v, "__delitem__")
         if method is None:

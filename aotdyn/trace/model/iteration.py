@@ -159,7 +159,9 @@ def unpack(t: Tracer, v: Value) -> list[Value]:
     if isinstance(v, Sequence):
         return list(v.items)
     if (
-        isinstance(v, Object) and isinstance(v.payload, Sequence) and v.cls.__iter__ in (list.__iter__, tuple.__iter__)  # type: ignore[attr-defined]
+        isinstance(v, Object)
+        and isinstance(v.payload, Sequence)
+        and getattr(v.cls, "__iter__", None) in (list.__iter__, tuple.__iter__)
     ):
         return list(v.payload.items)
     iterator = iterate(t, v)

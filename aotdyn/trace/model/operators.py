@@ -6,12 +6,13 @@ import collections
 import operator
 import re
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
 
-from ..control import Break, NotConstant
+from ..control import Break, NotConstant, Raised
 from ..flows import Flow, arithmetic, compared, joined, negated, text
 from ..flows import truth as flow_truth
 from ..values import (
@@ -35,10 +36,11 @@ from ..values import (
     Value,
     force,
 )
-from .attributes import class_lookup, type_of
+from .attributes import HEAPTYPE, class_lookup, type_of
 from .calls import _name, call, fold, special_method
 from .constants import as_constant, as_python, constant
-from .containers import length, load_entries
+from .containers import length, load_entries, payload
+from .refused import refuse
 
 if TYPE_CHECKING:
     from ..tracer import Tracer
@@ -66,7 +68,11 @@ COMPARE = {
     ">": ("gt", operator.gt, "lt"),
     ">=": ("ge", operator.ge, "le"),
 }
-UNARY = {"-": ("neg", operator.neg), "+": ("pos", operator.pos), "~": ("invert", operator.invert)}
+UNARY: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "-": ("neg", operator.neg),
+    "+": ("pos", operator.pos),
+    "~": ("invert", operator.invert),
+}
 NOT_IMPLEMENTED = Const(NotImplemented)
 
 
@@ -78,8 +84,12 @@ def _fold(t: Tracer, fn: Any, *args: Value) -> Value | None:
 
 def binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol b`."""
-    a, b = force(a), force(b)
-    name, fn = BINARY[symbol]
+    return _binary(t, symbol, force(a), force(b), BINARY[symbol][1])
+
+
+def _binary(t: Tracer, symbol: str, a: Value, b: Value, fn: Callable[[Any, Any], Any]) -> Value:
+    """The same; `fn` is the function of `operator`, whose errors say `+=` where the program does."""
+    name, _ = BINARY[symbol]
     flowing = arithmetic(t, symbol, a, b) or (joined([a, b]) if symbol == "+" else None)
     if flowing is not None:
         return flowing
@@ -106,7 +116,7 @@ def binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     built = _builtin_binary(t, symbol, a, b)
     if built is not None:
         return built
-    return dispatch_binary(t, symbol, f"__{name}__", f"__r{name}__", a, b)
+    return dispatch_binary(t, fn, f"__{name}__", f"__r{name}__", a, b)
 
 
 def _builtin_binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
@@ -114,15 +124,13 @@ def _builtin_binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
     from .iteration import unpack
 
     if isinstance(a, Sequence) and symbol == "+" and isinstance(b, Sequence):
-        kinds: dict[type, type] = {list: list, tuple: tuple, torch.Size: torch.Size}
         left, right = _base(a.cls), _base(b.cls)
-        if left is right:
-            both_size = a.cls is torch.Size and b.cls is torch.Size
-            return Sequence(
-                torch.Size if both_size or (a.cls is torch.Size and left is tuple) else kinds[left], a.items + b.items
-            )
+        if left is right and left in (list, tuple):
+            return Sequence(torch.Size if torch.Size in (a.cls, b.cls) else left, a.items + b.items)
     if symbol == "*":
         sequence, count = (a, b) if isinstance(a, Sequence) else (b, a)
+        if isinstance(sequence, Sequence) and sequence.cls is collections.deque:
+            return None  # which has a bound
         if isinstance(sequence, Sequence) and isinstance(count, (Const, Scalar)) and issubclass(count.cls, int):
             return Sequence(_base(sequence.cls), sequence.items * _settled(count, "the count of a repetition"))
     if isinstance(a, SetValue) and isinstance(b, SetValue) and symbol in ("&", "|", "-", "^"):
@@ -135,7 +143,8 @@ def _builtin_binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
         both = {**b.items, **a.items}
         return SetValue(a.cls, {key: each for key, each in both.items() if key in keys})
     if isinstance(a, Mapping) and isinstance(b, Mapping) and symbol == "|":
-        return Mapping(a.cls, {**load_entries(t, a), **load_entries(t, b)})
+        own = b if b.cls is not a.cls and issubclass(b.cls, a.cls) else a  # OrderedDict and defaultdict have `__ror__`
+        return merged(t, own, a, b)
     if symbol == "%" and isinstance(a, Const) and isinstance(a.value, (str, bytes)):
         try:
             return fold(t, operator.mod, [a, Const(as_python(b))], {})
@@ -147,13 +156,20 @@ def _builtin_binary(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
     return None
 
 
+def merged(t: Tracer, own: Mapping, a: Value, b: Value) -> Mapping:
+    """`a | b` as a dict of the class of `own`, and with its default factory."""
+    made = Mapping(own.cls, {**load_entries(t, payload(a)), **load_entries(t, payload(b))})  # type: ignore[arg-type]
+    made.default_factory = own.default_factory
+    return made
+
+
 def _base(cls: type) -> type:
     return list if issubclass(cls, list) else tuple if issubclass(cls, tuple) else cls
 
 
-def dispatch_binary(t: Tracer, symbol: str, name: str, reflected: str, a: Value, b: Value) -> Value:
+def dispatch_binary(t: Tracer, fn: Callable[[Any, Any], Any], name: str, reflected: str, a: Value, b: Value) -> Value:
     """Language reference 3.3.8: the right operand's reflected method goes first where its class, a proper subclass
-    of the left's, overrides it."""
+    of the left's, overrides it. What sequences do in C, `+` and `*`, comes behind the methods of both."""
     left, right = class_lookup(t, a.cls, name), class_lookup(t, b.cls, reflected)
     order = [(a, name, b), (b, reflected, a)]
     if a.cls is not b.cls and issubclass(b.cls, a.cls) and right is not None:
@@ -162,14 +178,37 @@ def dispatch_binary(t: Tracer, symbol: str, name: str, reflected: str, a: Value,
             order.reverse()
     if a.cls is b.cls:
         order = order[:1]
+    order.sort(key=lambda each: _of_sequences(left if each[1] is name else right))
     for receiver, method_name, other in order:
-        if (left if receiver is a and method_name == name else right) is None:
+        raw = left if method_name is name else right
+        if raw is None or (_of_sequences(raw) and not _fits_sequence(fn, raw[0], receiver is a, a, b)):
             continue
         method = special_method(t, receiver, method_name)
         result = _call_operator(t, method, other)
         if result is not None:
             return result
-    t.raise_(TypeError, f"unsupported operand type(s) for {symbol}: {a.cls.__name__!r} and {b.cls.__name__!r}")
+    refuse(t, fn, a, b)
+
+
+def _of_sequences(raw: tuple[Any, Any] | None) -> bool:
+    """Whether a method is the slot of a sequence, `sq_concat` or `sq_repeat`, which CPython asks last."""
+    return raw is not None and getattr(raw[0], "__objclass__", None) in SEQUENCES
+
+
+def _fits_sequence(fn: Callable[..., Any], method: Any, first: bool, a: Value, b: Value) -> bool:
+    """Whether a sequence's own `+` or `*` takes the other operand: a sequence of its kind, a number that counts.
+
+    In place, a sequence on the right isn't asked where the left's class might be one: that of a `class` statement.
+    """
+    other = b if first else a
+    if fn in (operator.mul, operator.imul):
+        if not first and fn is operator.imul and a.cls.__flags__ & HEAPTYPE:
+            return False
+        return hasattr(other.cls, "__index__")
+    return issubclass(other.cls, method.__objclass__)
+
+
+SEQUENCES = (list, tuple, str, bytes, bytearray, collections.deque)
 
 
 def _call_operator(t: Tracer, method: Value | None, other: Value) -> Value | None:
@@ -192,6 +231,7 @@ def inplace(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
 
     a, b = force(a), force(b)
     name, _ = BINARY[symbol]
+    fn = getattr(operator, f"__i{name}__")
     if isinstance(a, Tensor):
         from ..torch_.tensors import tensor_binary
 
@@ -202,7 +242,15 @@ def inplace(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
         from ..numpy_.operators import array_binary
 
         return array_binary(t, symbol, a, b, inplace=isinstance(a.like, numpy.ndarray))
-    if isinstance(a, Sequence) and a.cls in (list, collections.deque) and symbol == "+":
+    if isinstance(a, Sequence) and isinstance(b, (Object, Opaque, Tensor)) and symbol in ("+", "*"):
+        reflected = class_lookup(t, b.cls, f"__r{name}__")
+        if reflected is not None and not _of_sequences(reflected):
+            result = _call_operator(t, special_method(t, b, f"__r{name}__"), a)
+            if result is not None:
+                return result
+    if isinstance(a, Sequence) and a.cls is collections.deque and symbol in ("+", "*"):
+        return call(t, special_method(t, a, f"__i{name}__"), [b], {})  # type: ignore[arg-type]
+    if isinstance(a, Sequence) and a.cls is list and symbol == "+":
         items = unpack(t, b)
         t.mutated(a)
         a.items.extend(items)
@@ -230,12 +278,13 @@ def inplace(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
         call(t, get_attr(t, a, "update"), [b], {})
         return a
     if isinstance(a, (Object, Opaque)):
+        raw = class_lookup(t, a.cls, f"__i{name}__")
         method = special_method(t, a, f"__i{name}__")
-        if method is not None:
+        if method is not None and (not _of_sequences(raw) or symbol == "+" or hasattr(b.cls, "__index__")):
             result = _call_operator(t, method, b)
             if result is not None:
                 return result
-    return binary(t, symbol, a, b)
+    return _binary(t, symbol, a, b, fn)
 
 
 def unary(t: Tracer, symbol: str, a: Value) -> Value:
@@ -257,7 +306,7 @@ def unary(t: Tracer, symbol: str, a: Value) -> Value:
         return array_unary(t, symbol, a)
     method = special_method(t, a, f"__{name}__")
     if method is None:
-        t.raise_(TypeError, f"bad operand type for unary {symbol}: {a.cls.__name__!r}")
+        refuse(t, fn, a)
     return call(t, method, [], {})
 
 
@@ -311,7 +360,12 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
                     other_payload = (
                         other.payload if isinstance(other, Object) and isinstance(other.payload, Value) else other
                     )
-                    return compare(t, symbol, receiver.payload, other_payload)
+                    try:
+                        return compare(t, symbol, receiver.payload, other_payload)
+                    except Raised as raised:
+                        if issubclass(raised.value.cls, TypeError):
+                            refuse(t, fn, a, b)  # which names the operands' own classes
+                        raise
                 raise Break(f"comparison of {receiver.cls.__qualname__} objects in C")
             continue
         method = special_method(t, receiver, method_name)
@@ -328,7 +382,7 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
                         return Const(not truth(t, result))
         same = is_same(t, a, b)
         return Const(same if symbol == "==" else not same)
-    t.raise_(TypeError, f"{symbol!r} not supported between instances of {a.cls.__name__!r} and {b.cls.__name__!r}")
+    refuse(t, fn, a, b)
 
 
 def _of_numpy(t: Tracer, fn: Any, a: Value, b: Value) -> Value | None:

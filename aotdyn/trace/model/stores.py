@@ -18,6 +18,9 @@ from .attributes import _is_data_descriptor, _wrap_raw, class_lookup, instance_l
 if TYPE_CHECKING:
     from ..tracer import Tracer
 
+IMMUTABLE = 1 << 8
+"""Py_TPFLAGS_IMMUTABLETYPE: attributes of the class can't be set."""
+
 
 _OF_FUNCTIONS = frozenset(
     ("__code__", "__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__globals__", "__builtins__")
@@ -47,6 +50,8 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
         set_tensor_attr(t, v, name, value)
         return
     if isinstance(v, Module):
+        if value is None and t.name_in(v.namespace, name) is None:
+            t.raise_(AttributeError, f"'module' object has no attribute {name!r}")
         t.store_global(v.namespace, name, value)
         return
     if isinstance(v, Function):
@@ -55,6 +60,8 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
             return
         if name in _OF_FUNCTIONS:
             raise Break(f"setting {name} of a function")
+        if value is None and v.attrs.get(name) is None:
+            raise Break(f"deleting {name} of a function")
         t.mutated(v)
         given = force(value) if value is not None else None
         if name in ("__name__", "__qualname__") and isinstance(given, Const):
@@ -62,11 +69,7 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
         v.attrs[name] = value
         return
     if isinstance(v, Class):
-        if any(isinstance(each.__dict__.get("__setattr__"), types.FunctionType) for each in type.mro(type(v.obj))):
-            raise Break("setting an attribute of a class with a metaclass's __setattr__")
-        t.mutated(v)
-        v.attrs[name] = value
-        t.classes[v.obj] = v
+        _store_on_class(t, v, name, value)
         return
     if isinstance(v, Cell) and name == "cell_contents":
         t.set_cell(v, value)
@@ -81,6 +84,28 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
     if issubclass(v.cls, threading.local) and v.cls is not threading.local:
         raise Break("an attribute of this thread alone")
     generic_set_attr(t, v, name, value)
+
+
+def _store_on_class(t: Tracer, v: Class, name: str, value: Value | None) -> None:
+    """`type.__setattr__` (or `__delattr__`): what the metaclass has no say in."""
+    hook = "__delattr__" if value is None else "__setattr__"
+    if any(isinstance(each.__dict__.get(hook), types.FunctionType) for each in type.mro(type(v.obj))):
+        raise Break(f"setting an attribute of a class with a metaclass's {hook}")
+    if v.obj.__flags__ & IMMUTABLE:
+        raise Break(f"setting an attribute of {v.obj.__qualname__}, which can't be changed")
+    of_kind = class_lookup(t, type(v.obj), name)
+    if of_kind is not None and not isinstance(of_kind[0], Value) and _is_data_descriptor(of_kind[0]):
+        raise Break(f"setting {name} of a class")
+    if value is None and _own(v, name) is None:
+        raise Break(f"deleting {name} of a class that hasn't it itself")
+    t.mutated(v)
+    v.attrs[name] = value
+    t.classes[v.obj] = v
+
+
+def _own(v: Class, name: str) -> object:
+    """What a class's own dict holds; None where it has no such name."""
+    return v.attrs[name] if name in v.attrs else v.obj.__dict__.get(name)
 
 
 def generic_set_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:

@@ -18,6 +18,7 @@ from ..control import Break, NotConstant
 from ..flows import Flow
 from ..values import Array, Builtin, Class, Const, Mapping, Object, Scalar, Sequence, Tensor, Value, force
 from . import floats, leaf
+from .overlap import check_overlap
 
 ORDINARY = (torch.Tensor, torch.nn.Parameter)
 """Tensor classes whose operators mean what torch says."""
@@ -314,9 +315,10 @@ def run(
                 node, result = builder.call_function(target, arguments, keywords, t.stack_lines())
     except FakeFailure as failure:
         raise Break(f"{describe(target)}: {failure.reason}", HINTS.get(failure.kind, "")) from failure
-    for value, old in zip(tensors, before, strict=True):
-        if version(value.fake) != old:
-            t.mutated(value)
+    written = [value for value, old in zip(tensors, before, strict=True) if version(value.fake) != old]
+    for value in written:
+        t.mutated(value)
+    check_overlap(operation_name(target) if not isinstance(target, str) else target, written, tensors)
     return node, result
 
 

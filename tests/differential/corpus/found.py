@@ -5,6 +5,7 @@
 import collections
 import contextlib
 import functools
+import operator
 
 import torch
 from differential import Turns, program
@@ -176,3 +177,259 @@ def traceback_set_by_a_context_manager(x):
         with managed(x + 1) as y:
             LOG.append(y)
             raise ValueError(1)
+
+
+# -- What was written and is gone again --------------------------------------------------------------------------------
+
+
+class Holder:
+    level = 1
+
+    def __init__(self):
+        self.first, self.second = 1, 2
+
+
+class Derived(Holder):
+    own = 3
+
+
+@program(lambda: (x(), Holder()))
+def attribute_set_and_deleted(x, h):
+    y = x + 1
+    h.extra = y
+    del h.extra
+    del h.first
+    h.first = y
+    return y, list(vars(h))
+
+
+@program()
+def class_attribute_set_and_deleted(x):
+    y = x + 1
+    Derived.level = y
+    del Derived.level
+    del Derived.own
+    Derived.own = 4
+    return y, Derived.level
+
+
+@program()
+def global_set_and_deleted(x):
+    global FRESH
+    FRESH = x + 1
+    del FRESH
+    FRESH = x + 2
+    return FRESH
+
+
+def _delete(what):
+    try:
+        what()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def _missing_of_class():
+    del Derived.level
+
+
+def _missing_of_module():
+    del torch.nothing_of_this_name
+
+
+def _missing_in_namespace():
+    del globals()["nothing"]
+
+
+def _missing_of_function():
+    del _delete.nothing
+
+
+@program()
+def deletions_of_what_is_not_there(x):
+    y = x * 2
+    return y + 1, [_delete(each) for each in (_missing_of_class, _missing_of_module, _missing_in_namespace)]
+
+
+@program()
+def deletion_from_a_function(x):
+    y = x * 2
+    _delete.kept = y
+    del _delete.kept
+    return y, _delete(_missing_of_function)
+
+
+# -- An item that was the same object by chance ------------------------------------------------------------------------
+
+
+@program(Turns(lambda: (x(), {"a": 3}), lambda: (lambda a: (a, {"a": a}))(x()), lambda: (x(), {"a": 3})), calls=3)
+def item_replaced_by_what_it_was(x, d):
+    e = {"a": x, "b": 1}
+    y = x + 1
+    print(len(d))
+    e |= d
+    return y, e
+
+
+# -- Iterators over what was changed before ----------------------------------------------------------------------------
+
+
+@program(lambda: (x(), collections.deque([1, 2, 3]), {"a": 1}, [1]))
+def iterated_behind_a_change(x, q, d, items):
+    y = x + 1
+    q.rotate(1)
+    d["b"] = 2
+    items.extend((2, 3))
+    for i, k, j in zip(q, d, reversed(items)):
+        print(i, k, j)
+        y = y * i
+    return y
+
+
+# -- Writes that memory forbids ----------------------------------------------------------------------------------------
+
+
+def _subtract_turned(x, log):
+    log.append(1)
+    x -= x.view(3, 2).t()
+    log.append(2)
+
+
+@program(lambda: (x(), [], Holder()))
+def written_and_read_by_another_view(x, log, h):
+    x.add_(1)
+    h.first = 3
+    _subtract_turned(x, log)
+    h.first = 4
+
+
+@program(lambda: (x(), [1]))
+def written_twice_in_one_place(x, log):
+    x[0] = 1
+    log.clear()
+    x[:1].expand(2, 3).add_(1)
+
+
+@program(graphs=True, whole=True)
+def neighbours_in_memory(x):
+    y = x + 1
+    y[0].add_(y[1])
+    y[:, :2].mul_(y[:, 1:])
+    y[:1].expand(2, 3).fill_(2)
+    return y
+
+
+# -- Operators that no operand takes -----------------------------------------------------------------------------------
+
+
+class Declines:
+    def __add__(self, other):
+        return NotImplemented
+
+    __radd__ = __iadd__ = __mul__ = __imul__ = __or__ = __add__
+
+
+class Welcomes:
+    def __radd__(self, other):
+        return "radd", other
+
+    def __rmul__(self, other):
+        return "rmul", other
+
+
+class Listed(list):
+    pass
+
+
+class Number(int):
+    pass
+
+
+def _operands():
+    return [
+        None,
+        1,
+        2.5,
+        "a",
+        [1],
+        (1,),
+        {1},
+        {"a": 1},
+        Declines(),
+        Listed([1]),
+        Number(2),
+        collections.deque([1]),
+        len,
+    ]
+
+
+def _tried(operate, a, b):
+    try:
+        return operate(a, b)
+    except TypeError as error:
+        return str(error)
+
+
+@program()
+def refused_in_place(x):
+    y = x + 1
+    told = []
+    for name in ("iadd", "isub", "imul", "imatmul", "ior", "ipow"):
+        told += [_tried(getattr(operator, name), a, b) for a in _operands() for b in (None, "b", [2], Declines())]
+    return y, told
+
+
+@program()
+def refused(x):
+    y = x + 1
+    told = []
+    for name in ("add", "sub", "mul", "or_", "pow", "lt"):
+        told += [_tried(getattr(operator, name), a, b) for a in _operands() for b in (None, "b", [2], Declines())]
+    return y, told
+
+
+@program()
+def refused_by_a_statement(x):
+    y, n = x + 1, None
+    try:
+        n += 1
+    except TypeError as error:
+        return y, str(error)
+
+
+@program()
+def sequence_gives_way_to_the_right(x):
+    a = [1]
+    b = a
+    a += Welcomes()
+    return x + 1, a, b, [1] * Welcomes(), (1,) + Welcomes(), 2 * Number(2), Number(2) * [1]
+
+
+@program(lambda: (x(), collections.OrderedDict(a=1), collections.defaultdict(int, b=2)))
+def dicts_of_the_right_class(x, ordered, counted):
+    plain = {"a": 0, "c": 3}
+    return x + 1, plain | ordered, ordered | plain, plain | counted, counted | plain, collections.Counter("a") | ordered
+
+
+@program()
+def an_exception_is_no_sequence(x):
+    told = [_tried(operator.add, (1,), ValueError(1)), _tried(operator.iadd, [1], ValueError(1))]
+    return x + 1, told, (1,) + torch.Size([1])
+
+
+@program(lambda: (x(), collections.deque([1, 2], 2)))
+def deques_in_place(x, q):
+    kept = q
+    q += (3,)
+    return x + 1, q is kept, q, q * 2, q + q, 2 * q
+
+
+@program()
+def traceback_taken_off(x):
+    y = x + 1
+    try:
+        x.add_(y)
+        raise KeyError("k")
+    except KeyError as error:
+        kept = error
+    raise kept.with_traceback(None)
