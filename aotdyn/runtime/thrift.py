@@ -169,7 +169,7 @@ def is_due(entry: Entry, frame: Any) -> bool:
 
 def never_repeats(entry: Entry, made: int) -> bool:
     """Whether `made` variants, that a call misses for what moves, served too few calls for another to be worth it."""
-    return bool(entry.extent.sparing) and made >= FEW and entry.graph_calls() < REUSED * made
+    return entry.account is not None and made >= FEW and entry.graph_calls() < REUSED * made
 
 
 def _has_turn(entry: Entry) -> bool:
