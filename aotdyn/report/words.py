@@ -37,14 +37,20 @@ def slot(code: types.CodeType, spec: FrameSpec, number: int) -> str:
     made = _maker(code, spec, number)
     if made is None or made.positions is None:
         return f"stack[{number}]"
-    text = _text(code.co_filename, made.positions)
+    iterates = made.opname == "GET_ITER"  # its position is the whole statement's
+    text = _text(code.co_filename, _before(code, made).positions if iterates else made.positions)
     if not text:
         return f"a value of line {made.positions.lineno}"
-    if made.opname == "GET_ITER":
+    if iterates:
         return f"iter({text})"
     if made.opname == "BEFORE_WITH":
         return f"{_atom(text)}.__exit__"
     return _atom(text)
+
+
+def _before(code: types.CodeType, instruction: dis.Instruction) -> dis.Instruction:
+    """The instruction that made what one iterates over."""
+    return [each for each in dis.get_instructions(code) if each.offset < instruction.offset][-1]
 
 
 def _maker(code: types.CodeType, spec: FrameSpec, number: int) -> dis.Instruction | None:
@@ -81,9 +87,12 @@ def _atom(text: str) -> str:
 
 
 def _text(file: str, where: dis.Positions | None) -> str:
-    """The source between two positions of one line."""
-    if where is None or where.lineno is None or where.lineno != where.end_lineno or where.end_col_offset is None:
+    """The source between two positions; of several lines the first."""
+    if where is None or where.lineno is None or where.end_col_offset is None:
         return ""
     line = linecache.getline(file, where.lineno).encode()
-    text = line[where.col_offset : where.end_col_offset].decode(errors="replace").strip()
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    whole = where.lineno == where.end_lineno
+    text = line[where.col_offset : where.end_col_offset if whole else None].decode(errors="replace").strip()
+    if whole and len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 3]}..." if text else ""

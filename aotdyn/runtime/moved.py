@@ -9,7 +9,7 @@ import torch
 
 from aotdyn.guards import constants, tensors
 from aotdyn.guards.kinds import KINDS
-from aotdyn.guards.sources import Arg, Attr, Cell, Env, Globals, Item, RawItem, Source
+from aotdyn.guards.sources import Arg, Attr, Cell, Env, Globals, Item, Pure, RawItem, Source
 from aotdyn.runtime import binding
 from aotdyn.runtime.variant import GuardData, Variant
 
@@ -18,6 +18,10 @@ Moved = dict[Source, frozenset[int]]
 
 STEPS = (Arg, Attr, Cell, Globals, Item, RawItem)
 """How an int may be reached that becomes a symbol."""
+
+
+AHEAD = "iterator.ahead"
+"""What an iterator gives next is a tensor like any other."""
 
 
 def moved(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> Moved:
@@ -87,7 +91,8 @@ def merge(into: Moved, more: Moved) -> None:
 def _dims(guard: GuardData, obj: Any, env: Env) -> frozenset[int] | None:
     """The dimensions in which a failed guard says that a tensor moved, none for an int; None for any other failure."""
     source = env.sources[guard.source]
-    if not isinstance(source, STEPS) or not _durable(source):
+    ahead = isinstance(source, Pure) and source.key == AHEAD
+    if not (isinstance(source, STEPS) or ahead) or not _durable(source):
         return None
     if guard.kind == "TENSOR" and not isinstance(obj, torch.nn.Parameter):
         return tensors.moved(obj, guard.expected)

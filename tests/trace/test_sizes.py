@@ -297,3 +297,21 @@ def f(x):
         f.check(tensor(draw.randint(1, 20), draw.randint(1, 20)))
     assert any(variant.graph for variant in f.variants)
     assert len(f.variants) <= config.current().recompile_limit
+
+
+def of_parts(parts):
+    total = 0
+    for x in parts:
+        print(end="")
+        total = total + x.sum() * x.shape[0]
+    return total
+
+
+def test_sizes_of_what_a_loop_goes_over_become_symbols():
+    f = Compiled(of_parts)
+    for n in (3, 4, 5):
+        f.check([tensor(n, 2)] * 3)
+    before = traced()
+    for n in (6, 7, 8):
+        f.check([tensor(n, 2)] * 3)
+    assert traced() == before
