@@ -282,6 +282,16 @@ class GraphBuilder:
                     self.symbols.setdefault(value.node.expr, (number, what, dimension))
 
 
+CONCRETE = "SymIntArrayRef expected to contain only concrete integers"
+"""What an operator says whose own code knows no symbols, though its Python form does (`constant_pad_nd`)."""
+
+
+def _decomposition(func: Any) -> Any:
+    from torch._decomp import decomposition_table
+
+    return decomposition_table.get(func)
+
+
 class _Noted(list[Any]):
     """A ShapeEnv's list of facts that notes for each where the program stood."""
 
@@ -311,7 +321,14 @@ def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_out
     def noting(func: Any, types: Any, args: Any = (), named: Any = None) -> Any:
         if not mode.drawn and effects.draws(func) and effects.probability(func, args, named or {}) != 0:
             mode.drawn = True
-        return dispatch(func, types, args, named)
+        try:
+            return dispatch(func, types, args, named)
+        except RuntimeError as error:
+            decomposed = _decomposition(func) if CONCRETE in str(error) else None
+            if decomposed is None:
+                raise
+            with mode:
+                return decomposed(*args, **(named or {}))
 
     # Shadowed on the instance: higher-order operators look a mode up by its exact class.
     mode.dispatch, mode.drawn = noting, False

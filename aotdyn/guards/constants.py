@@ -30,6 +30,9 @@ NUMPY_SCALARS = frozenset(
 ) - {numpy.longdouble}
 """Classes of numpy's numbers; each is known by its dtype and bytes."""
 
+NUMBERS = (int, float, numpy.float64)
+"""Classes of numbers that may flow through a trace unseen: numpy's float is Python's, with another class."""
+
 TORCH_NAMED: dict[type, str] = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 """torch types whose values print as `torch.<name>`, with their tags."""
 

@@ -12,9 +12,11 @@ import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import torch
 
 from aotdyn.graph import effects
+from aotdyn.guards.constants import NUMBERS
 from aotdyn.guards.sources import Known, Pure
 
 from .control import LookedAt
@@ -178,21 +180,22 @@ def data(t: Any, tensor: Tensor) -> Value | None:
 
 def flows(t: Any, obj: Any, source: Source) -> bool:
     """Whether a number from outside is taken as a Flow."""
-    return type(obj) in (int, float) and source in t.sizes.policy.numbers and source not in t.looked_at
+    return type(obj) in NUMBERS and source in t.sizes.policy.numbers and source not in t.looked_at
 
 
 def arithmetic(t: Any, symbol: str, a: Value, b: Value) -> Flow | None:
     """`a symbol b` where one of them is a Flow and the other a number; None where it isn't such, or could raise."""
     if not isinstance(a, Const) or not isinstance(b, Const) or not (isinstance(a, Flow) or isinstance(b, Flow)):
         return None
-    if a.cls not in (int, float) or b.cls not in (int, float):
+    if a.cls not in NUMBERS or b.cls not in NUMBERS:
         return None
     left, right = _real(a), _real(b)
     if symbol in TOTAL or (symbol in DIVIDING and right != 0 and (not isinstance(b, Flow) or b.source is not None)):
         if symbol in DIVIDING and isinstance(b, Flow):
             truth(t, b)
         try:
-            return Flow(FUNCTIONS[symbol](left, right), None, symbol, (a, b))
+            with numpy.errstate(all="raise"):
+                return Flow(FUNCTIONS[symbol](left, right), None, symbol, (a, b))
         except ArithmeticError:
             return None
     return None
@@ -200,7 +203,7 @@ def arithmetic(t: Any, symbol: str, a: Value, b: Value) -> Flow | None:
 
 def negated(a: Value) -> Flow | None:
     """`-a` of a Flow; None for anything else."""
-    if isinstance(a, Flow) and a.cls in (int, float):
+    if isinstance(a, Flow) and a.cls in NUMBERS:
         return Flow(-a.real, None, "*", (a, Const(-1)))
     return None
 
@@ -208,7 +211,7 @@ def negated(a: Value) -> Flow | None:
 def compared(t: Any, function: Any, a: Const, b: Const) -> Const | None:
     """A rich comparison of a Flow from outside and a known number: what holds is guarded, not the number; else None."""
     flow, known = (a, b) if isinstance(a, Flow) else (b, a)
-    if not isinstance(flow, Flow) or flow.source is None or isinstance(known, Flow) or known.cls not in (int, float):
+    if not isinstance(flow, Flow) or flow.source is None or isinstance(known, Flow) or known.cls not in NUMBERS:
         return None
     result = function(_real(a), _real(b))
     sides: list[Any] = [each.source if isinstance(each, Flow) else Known(each.value) for each in (a, b)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -78,6 +79,14 @@ def test_values_that_python_looks_at_make_variants():
 def test_values_that_no_symbol_stands_for():
     assert variants(scaled, [0.5, math.inf, 0.25, -0.0, 1e-300]) == 3
     assert variants(lambda x, scale: x * scale, [0.5, math.nan, 0.25]) == 3
+
+
+def of_numpy(x, scale):
+    return x * scale + (scale * 2 - 1) / 4, scale * x, -scale, x.int() * scale, (x if scale > 0.3 else x + 1)
+
+
+def test_floats_of_numpy_are_floats_of_another_class():
+    assert variants(of_numpy, [numpy.float64(value) for value in MANY]) == 3
 
 
 class Cooling(nn.Module):

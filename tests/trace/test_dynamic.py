@@ -314,6 +314,19 @@ def test_the_reason_names_the_size():
     assert f.entries[0].explain((tensor(1, 4),))[-1] == "`x.shape[0] >= 2` held, doesn't with x.shape[0] = 1"
 
 
+def padded(x):
+    n = (8 - x.shape[1] % 8) % 8
+    return torch.nn.functional.pad(x, (0, 0, 0, n, 0, 0)), torch.nn.functional.pad(x, (0, -1, n, 1), value=2.0)
+
+
+def test_padding_by_a_size():
+    f = Compiled(padded)
+    for n in (12, 11, 9, 13, 15):
+        f.check(tensor(2, n, 3))
+    assert len(f.variants) == 2
+    assert not any(variant.breaks for variant in f.variants)
+
+
 def test_swinging_between_shapes_makes_no_variant_twice():
     f = Compiled(branches)
     for _ in range(4):

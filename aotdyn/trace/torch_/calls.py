@@ -57,7 +57,7 @@ class Operands:
             value = force(number_of(self.t, value.tensor))  # numpy's scalars are numbers for torch
         if isinstance(value, Scalar):
             return self._scalar(value)
-        if isinstance(value, Flow) and value.cls is float:
+        if isinstance(value, Flow) and issubclass(value.cls, float):
             number = floats.operand(self.t, value)
             self.flows.append(value)
             self.leaves.append(number.fake)

@@ -39,14 +39,14 @@ def _site(flow: Flow) -> Source | None:
 
 
 def _from_outside(t: Any, flow: Flow) -> Operand:
-    if type(flow.real) is not float or not math.isfinite(flow.real):
+    if not isinstance(flow.real, float) or not math.isfinite(flow.real):
         refuse([flow])
     site = _site(flow)
     known = next((made for each, made in t.floats.items() if _site(each) is site), None)
     if known is not None:
         return known
     carrier = Operand(*t.sizes.carried(CARRIER, flow.real, site))
-    return Operand(*t.builder.number(carrier, flow.real))
+    return Operand(*t.builder.number(carrier, float(flow.real)))
 
 
 def _computed(t: Any, flow: Flow) -> Operand:
