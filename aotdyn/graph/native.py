@@ -125,6 +125,16 @@ def exit_dual_level(level: int) -> None:
     torch._C._exit_dual_level(level=level)  # type: ignore[attr-defined]
 
 
+def check_index(index: Any, size: Any, place: int) -> None:
+    """Raise as a subscript does where `index` isn't one of a dimension of `size`; `place` is where it stands in it."""
+
+    def text() -> str:
+        return f"index {index} is out of bounds for dimension {place} with size {size}"
+
+    torch._check_index(index >= -size, text)
+    torch._check_index(index < size, text)
+
+
 def register_hook(tensor: Any, hook: Function, more: Sequence[Any]) -> Any:
     """A graph that sees, and may replace, the gradient of a tensor."""
     return tensor.register_hook(lambda gradient: hook(gradient, *more))

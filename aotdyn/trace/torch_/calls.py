@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import operator
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import numpy
 import torch
 
-from aotdyn.graph import effects
+from aotdyn.graph import effects, native
 from aotdyn.graph.build import FakeFailure, Operand, innermost
 
 from ..control import Break, NotConstant
@@ -65,13 +66,13 @@ class Operands:
         if isinstance(value, Const):
             if type(value.value) is range:
                 return list(value.value)
-            native = value.value
-            if isinstance(native, numpy.generic):
-                if not isinstance(native, (numpy.integer, numpy.floating)):
+            number = value.value
+            if isinstance(number, numpy.generic):
+                if not isinstance(number, (numpy.integer, numpy.floating)):
                     raise Break(f"a {value.cls.__qualname__} as argument of an operator")
-                native = native.item()
-            self.leaves.append(native)
-            return native
+                number = number.item()
+            self.leaves.append(number)
+            return number
         if isinstance(value, Sequence):
             return self._sequence(value)
         if isinstance(value, Mapping) and value.cls is dict:
@@ -225,15 +226,35 @@ def _without_dimensions(args: Items[Value], kwargs: dict[str, Value]) -> Iterato
 
 def number_of(t: Any, v: Value) -> Value:
     """The number in a tensor as a symbol of the graph. Where no option captures such, the graph alone may read it."""
-    mode = t.builder.fake_mode
-    before, mode.allow_scalar_outputs = mode.allow_scalar_outputs, True
-    try:
+    with _reading_data(t):
         number = _record(t, "item", [v], {})
-    finally:
-        mode.allow_scalar_outputs = before
     if isinstance(number, Scalar) and number.node is not None:
         number.node.meta["called"] = False  # where nobody reads it, it isn't computed
     return number
+
+
+def select(t: Any, v: Value, dim: int, index: Scalar, place: int) -> Value:
+    """`v.select(dim, index)`, with a check where the index depends on data: a compiler's `select` has none.
+
+    `place` is where the index stands in a subscript. The view's place in its storage depends on data as well.
+    """
+    if index.sym.node.hint is None:
+        size = force(v).fake.shape[dim]  # type: ignore[attr-defined]
+        length = Const(size) if isinstance(size, int) else _record(t, "size", [v, Const(dim)], {})
+        _record(t, native.check_index, [index, length, Const(place)], {})
+    with _reading_data(t):
+        return record(t, "select", [v, Const(dim), index], {})
+
+
+@contextlib.contextmanager
+def _reading_data(t: Any) -> Iterator[None]:
+    """Numbers that depend on data become symbols of the graph."""
+    mode = t.builder.fake_mode
+    before, mode.allow_scalar_outputs = mode.allow_scalar_outputs, True
+    try:
+        yield
+    finally:
+        mode.allow_scalar_outputs = before
 
 
 def _record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -> Value:

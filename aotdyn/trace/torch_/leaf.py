@@ -148,7 +148,7 @@ MAY_RAISE = words(
     " take_along_dim put put_ _assert_async bincount histc binary_cross_entropy ctc_loss multi_margin_loss"
     " multilabel_margin_loss max_unpool1d max_unpool2d max_unpool3d repeat_interleave tensor_split segment_reduce"
     " bucketize masked_scatter masked_scatter_ matrix_power tensorinv tensorsolve unique_dim corrcoef"
-    " linear_cross_entropy adaptive_log_softmax_with_loss binomial _check"
+    " linear_cross_entropy adaptive_log_softmax_with_loss binomial _check check_index"
 )
 """Names of operators that may raise on their data, whatever the metadata says."""
 

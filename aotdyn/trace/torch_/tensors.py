@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 import torch
 
+from aotdyn.graph import effects
 from aotdyn.graph.build import Operand
 from aotdyn.guards.sources import Attr, Pure
 
@@ -191,8 +192,13 @@ def tensor_getitem(t: Any, v: Tensor, index: Value) -> Value:
 
 
 def tensor_setitem(t: Any, v: Tensor, index: Value, value: Value) -> None:
-    """`v[index] = value`."""
-    v, index = _selected(t, v, index)
+    """`v[index] = value`; a place that more than one number leads to is left to torch where one of them is data.
+
+    (inductor compiles no write to a view of such a view.)
+    """
+    parts = _parts(index)
+    if not any(_is_one_integer(each) for each in parts) or sum(_is_number(each) for each in parts) == 1:
+        v, index = _selected(t, v, index)
     calls.record(t, operator.setitem, [v, Const(...) if index is _WHOLE else index, value], {})
 
 
@@ -203,16 +209,19 @@ def _selected(t: Any, v: Tensor, index: Value) -> tuple[Tensor, Value]:
     """Tensor and index without the ints that are symbols: torch's subscript would make them constants, `select` not.
 
     Only where the rest are ints, slices, None and `...`: beside a tensor an int is part of the gathering.
+    A tensor that holds one integer is that int, which the graph reads.
     """
-    value = force(index)
-    parts = [force(each) for each in value.items] if isinstance(value, Sequence) and value.cls is tuple else [value]
-    if not any(_is_symbol(each) for each in parts) or not all(_is_plain(each) for each in parts):
+    parts = _parts(index)
+    if not all(_is_plain(each) or _is_one_integer(each) for each in parts):
         return v, index
+    if not any(_is_symbol(each) or _is_one_integer(each) for each in parts):
+        return v, index
+    parts = [force(calls.number_of(t, each)) if isinstance(each, Tensor) else each for each in parts]
     rest: list[Value] = []
     dim = 0
     for i, each in enumerate(parts):
         if _is_symbol(each):
-            v = force(calls.record(t, "select", [v, Const(dim), each], {}))  # type: ignore[assignment]
+            v = force(calls.select(t, v, dim, each, i))  # type: ignore[assignment]
         elif isinstance(each, Const) and each.value is ...:
             after = sum(1 for other in parts[i + 1 :] if not (isinstance(other, Const) and other.value is None))
             dim = v.fake.dim() - after
@@ -224,8 +233,30 @@ def _selected(t: Any, v: Tensor, index: Value) -> tuple[Tensor, Value]:
     return v, Sequence(tuple, rest) if rest else _WHOLE
 
 
+def _parts(index: Value) -> list[Value]:
+    """What a subscript is made of."""
+    value = force(index)
+    return [force(each) for each in value.items] if isinstance(value, Sequence) and value.cls is tuple else [value]
+
+
+def _is_number(value: Value) -> bool:
+    """Whether a part of a subscript takes one place of a dimension."""
+    return _is_symbol(value) or _is_one_integer(value) or (isinstance(value, Const) and type(value.value) is int)
+
+
 def _is_symbol(value: Value) -> bool:
     return isinstance(value, Scalar) and value.cls is int and calls.concrete(value.sym) is None
+
+
+def _is_one_integer(value: Value) -> bool:
+    """Whether torch's subscript takes a tensor for the integer in it (ATen/TensorIndexing.h, handleDimInMulti...)."""
+    if not isinstance(value, Tensor) or value.fake.dim() or effects.batching_level() or known_number(value) is not None:
+        return False
+    dtype = value.fake.dtype
+    return value.cls in calls.ORDINARY and dtype in _INDICES
+
+
+_INDICES = (torch.int64, torch.int32, torch.int16, torch.int8)
 
 
 def _is_plain(value: Value) -> bool:
