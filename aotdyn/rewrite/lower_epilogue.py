@@ -110,17 +110,27 @@ class Epilogue:
             self.statements.append(run)
             return
         fatal = ast.Tuple([self.walk.builtin("RecursionError"), self.walk.builtin("MemoryError")], ast.Load())
-        way: list[ast.stmt] = [ast.Return(ast.Constant(None))]
         if self.variant.redraws:
             read = ast.Call(self.walk.pool("helper", "random_states"), [], [])
             self.statements.append(ast.Assign([ast.Name("g", ast.Store())], read))
-            restore = ast.Call(self.walk.pool("helper", "restore_random"), [ast.Name("g", ast.Load())], [])
-            way.insert(0, ast.Expr(restore))
         handlers = [
             ast.ExceptHandler(fatal, None, [ast.Raise()]),
-            ast.ExceptHandler(self.walk.builtin("Exception"), None, way),
+            ast.ExceptHandler(self.walk.builtin("Exception"), None, self.way()),
         ]
         self.statements.append(ast.Try([run], handlers, [], []))
+
+    def way(self) -> list[ast.stmt]:
+        """Give way to the body."""
+        leave = ast.Return(ast.Constant(None))
+        if not self.variant.redraws:
+            return [leave]
+        restore = ast.Call(self.walk.pool("helper", "restore_random"), [ast.Name("g", ast.Load())], [])
+        return [ast.Expr(restore), leave]
+
+    def do_check(self, registers: list[int]) -> ast.stmt:
+        """Give way unless all of them hold."""
+        found = self.many(registers)
+        return ast.If(ast.UnaryOp(ast.Not(), ast.BoolOp(ast.And(), found) if found[1:] else found[0]), self.way(), [])
 
     def assign(self, step: Instruction, value: ast.expr) -> None:
         if step.dest < 0:

@@ -27,7 +27,7 @@ def returned(t: Any, frame: Any, value: Value) -> tuple[Variant, Any, list[Any]]
     """The variant of an attempt that returned, its graph module (None without operations), the real inputs."""
     _check_dropped(t)
     table = SourceTable()
-    e = Emitter(t, table.add)
+    e = _emitter(t, table)
     register = e.value(value)
     own = () if t.spec.offset else frame.code.co_cellvars  # made by this call: nobody outside has them
     replay(t, e, frozenset(frame.cells[name] for name in own))
@@ -45,7 +45,7 @@ def broken(t: Any, frames: list[Any], info: BreakInfo, callee: Source | None = N
 
     _check_dropped(t)
     table = SourceTable()
-    e = Emitter(t, table.add)
+    e = _emitter(t, table)
     points: list[ResumePoint] = []
     states: list[list[int]] = []
     for depth, frame in enumerate(frames):
@@ -71,6 +71,14 @@ def broken(t: Any, frames: list[Any], info: BreakInfo, callee: Source | None = N
     reached = callees.operands(frames[-1]) + ([callee] if callee is not None else [])
     found[0].callees = [table.add(source) for source in reached]
     return found
+
+
+def _emitter(t: Any, table: SourceTable) -> Emitter:
+    """An epilogue, which begins with the checks on data."""
+    e = Emitter(t, table.add)
+    if t.checks:
+        e.do("check", [e.value(each) for each in t.checks])
+    return e
 
 
 def left_alone(t: Any, reason: str) -> tuple[Variant, Any, list[Any]]:

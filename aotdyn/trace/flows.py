@@ -156,6 +156,11 @@ def joined(parts: list[Value]) -> Text | None:
     return Text(tuple(found)) if any(not isinstance(part, str) for part in found) else None
 
 
+def of_data(value: Const) -> bool:
+    """Whether a number is one of data, or computed of such."""
+    return isinstance(value, Data) or (isinstance(value, Flow) and any(map(of_data, value.operands)))
+
+
 def _like(tensor: Tensor) -> Any:
     """Some number of the class that the tensor's numbers have."""
     dtype = tensor.fake.dtype
@@ -208,8 +213,14 @@ def negated(a: Value) -> Flow | None:
     return None
 
 
-def compared(t: Any, function: Any, a: Const, b: Const) -> Const | None:
-    """A rich comparison of a Flow from outside and a known number: what holds is guarded, not the number; else None."""
+def compared(t: Any, symbol: str, function: Any, a: Const, b: Const) -> Const | None:
+    """A rich comparison of a Flow from outside and a known number: what holds is guarded, not the number.
+
+    Of numbers of data, what comes of it flows as well. None for others.
+    """
+    if of_data(a) or of_data(b):
+        numbers = all(each.cls in (bool, int, float) for each in (a, b))
+        return Flow(True, None, symbol, (a, b)) if numbers else None
     flow, known = (a, b) if isinstance(a, Flow) else (b, a)
     if not isinstance(flow, Flow) or flow.source is None or isinstance(known, Flow) or known.cls not in NUMBERS:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import pytest
@@ -114,3 +115,108 @@ def test_sizes_as_indices_stay_symbols():
     assert len(graphs) == 2
     with pytest.raises(IndexError):
         aotdyn.compile(by_sizes, backend="eager")(torch.randn(5, 5), torch.ones(9))
+
+
+def by_numbers_in_tensors(x, i, j):
+    y = x.clone()
+    y[i] = 7
+    y[:, j] += 1
+    part = x[i]
+    part.mul_(2)
+    return x[i, j], x[None, ..., j], x[1:, j, None], y, x, part
+
+
+def test_a_tensor_of_one_integer_is_an_index():
+    compiled = aotdyn.compile(by_numbers_in_tensors, backend="eager", fullgraph=True)
+    for i, j in ((0, 1), (2, -1), (-3, 3)):
+        plain, traced = X.clone(), X.clone()
+        index = torch.tensor(i), torch.tensor(j, dtype=torch.int32)
+        results = by_numbers_in_tensors(plain, *index), compiled(traced, *index)
+        for a, b in zip(*results, strict=True):
+            assert torch.equal(a, b)
+        assert torch.equal(plain, traced)
+        assert results[1][-1]._base is traced
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_an_index_in_a_tensor_is_checked(backend):
+    compiled = aotdyn.compile(lambda x, i: x[:, i] + 1, backend=backend, fullgraph=True)
+    assert torch.equal(compiled(X, torch.tensor(-1)), X[:, -1] + 1)
+    with pytest.raises(IndexError, match="index 4 is out of bounds for dimension 1 with size 4"):
+        compiled(X, torch.tensor(4))
+
+
+def checked(x):
+    assert x.min().item() > 0, f"bad {tuple(x.shape)}"
+    n = (x > 1).sum().item()
+    if n > x.numel() or torch.isnan(x).any():
+        raise ValueError("no")
+    torch._check((x < 9).all().item(), lambda: "large")
+    assert n <= 12.0
+    assert (x.max() * 2).item() - 0.5 != 17.0
+    return torch.nn.functional.dropout(x, 0.5), x.sum().item() > 3
+
+
+def outcome(f: Any, x: Any) -> Any:
+    torch.manual_seed(0)
+    try:
+        result = [leaf.tolist() if isinstance(leaf, torch.Tensor) else leaf for leaf in f(x)]
+    except (AssertionError, ValueError, RuntimeError) as error:
+        result = [type(error), str(error).partition("\n")[0], traceback.extract_tb(error.__traceback__)[-1].line]
+    return result, torch.rand(1).item()
+
+
+def test_a_side_that_only_raises_is_a_check():
+    compiled = aotdyn.compile(checked, backend="eager", fullgraph=True)
+    for first in (1.0, -1.0, 2.0, float("nan"), 10.0, 8.75, 3.0):
+        x = X.clone()
+        x[0, 0] = first
+        assert outcome(compiled, x) == outcome(checked, x)
+
+
+def test_the_compiled_graph_has_the_check():
+    def f(x):
+        if (x < 0).any():
+            raise ValueError("negative")
+        return x * 2
+
+    compiled = aotdyn.compile(f, backend="inductor", fullgraph=True)
+    assert torch.equal(compiled(X), X * 2)
+    with pytest.raises(ValueError, match="negative"):
+        compiled(-X)
+
+
+def handled(x):
+    try:
+        if x.min() < 0:
+            raise ValueError
+    except ValueError:
+        x = -x
+    return x + 1
+
+
+def after_a_change(x):
+    x.mul_(2)
+    assert x.min() > 0
+    return x + 1
+
+
+def before_a_change(x):
+    assert x.min() > 0
+    x.mul_(2)
+    return x + 1
+
+
+@pytest.mark.parametrize("f", [handled, after_a_change, before_a_change])
+def test_where_a_check_cannot_give_way(f):
+    compiled = aotdyn.compile(f, backend="eager")
+    for sign in (1, -1, 1):
+        plain, traced = X * sign, X * sign
+        found = []
+        for function, x in ((f, plain), (compiled, traced)):
+            try:
+                found.append(function(x).tolist())
+            except AssertionError:
+                found.append(AssertionError)
+        assert found[0] == found[1]
+        assert torch.equal(plain, traced)

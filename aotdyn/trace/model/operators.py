@@ -315,7 +315,7 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     a, b = force(a), force(b)
     name, fn, reflected = COMPARE[symbol]
     if isinstance(a, Const) and isinstance(b, Const):
-        return compared(t, fn, a, b) or fold(t, fn, [a, b], {})  # type: ignore[return-value]
+        return compared(t, symbol, fn, a, b) or fold(t, fn, [a, b], {})  # type: ignore[return-value]
     if _is_dtype(a) or _is_dtype(b):
         folded = _fold(t, fn, a, b)
         if folded is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import model
+from ..torch_ import checks
 from ..values import Const
 from .table import opcode
 
@@ -20,13 +21,13 @@ def JUMP(t: Any, frame: Frame, ins: Instruction) -> None:
 
 @opcode("POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def POP_JUMP_IF_TRUE(t: Any, frame: Frame, ins: Instruction) -> None:
-    if model.truth(t, frame.pop()):
+    if checks.branch(t, frame, ins, frame.pop()):
         frame.jump(ins)
 
 
 @opcode("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def POP_JUMP_IF_FALSE(t: Any, frame: Frame, ins: Instruction) -> None:
-    if not model.truth(t, frame.pop()):
+    if not checks.branch(t, frame, ins, frame.pop()):
         frame.jump(ins)
 
 

@@ -66,13 +66,13 @@ class Operands:
         if isinstance(value, Const):
             if type(value.value) is range:
                 return list(value.value)
-            number = value.value
-            if isinstance(number, numpy.generic):
-                if not isinstance(number, (numpy.integer, numpy.floating)):
+            plain = value.value
+            if isinstance(plain, numpy.generic):
+                if not isinstance(plain, (numpy.integer, numpy.floating)):
                     raise Break(f"a {value.cls.__qualname__} as argument of an operator")
-                number = number.item()
-            self.leaves.append(number)
-            return number
+                plain = plain.item()
+            self.leaves.append(plain)
+            return plain
         if isinstance(value, Sequence):
             return self._sequence(value)
         if isinstance(value, Mapping) and value.cls is dict:

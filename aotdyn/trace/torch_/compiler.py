@@ -16,6 +16,7 @@ from aotdyn.guards.sources import Pure
 
 from .. import handlers
 from ..control import Break, NotConstant
+from ..flows import Flow
 from ..handlers import HANDLERS, handles
 from ..values import Const, Scalar, Sequence, Tensor, Value, force
 
@@ -245,10 +246,13 @@ def undecided(value: Scalar) -> bool:
 @handles(torch._check_with)
 def _check_with(t: Any, error_type: Value, cond: Value, message: Value) -> Value:
     from .. import model
+    from . import checks
 
     known = force(cond)
     if isinstance(known, Tensor):
         raise Break("torch._check of a tensor")
+    if isinstance(known, Flow) and checks.holds(t, known, True):
+        return Const(None)
     if isinstance(known, Scalar) and undecided(known):
         from . import calls
 

@@ -220,7 +220,7 @@ def _selected(t: Any, v: Tensor, index: Value) -> tuple[Tensor, Value]:
     rest: list[Value] = []
     dim = 0
     for i, each in enumerate(parts):
-        if _is_symbol(each):
+        if isinstance(each, Scalar):
             v = force(calls.select(t, v, dim, each, i))  # type: ignore[assignment]
         elif isinstance(each, Const) and each.value is ...:
             after = sum(1 for other in parts[i + 1 :] if not (isinstance(other, Const) and other.value is None))
