@@ -217,6 +217,11 @@ class GraphBuilder:
                 self.symbols = {s: site for s, site in self.symbols.items() if site[0] < len(self.placeholders)}
             self.graph.erase_node(node)
 
+    def forget(self, node: fx.Node) -> None:
+        """Drop a node of this graph that nobody reads."""
+        self._made.remove(node)
+        self.graph.erase_node(node)
+
     def finish(self, outputs: Sequence[fx.Node]) -> Finished:
         """Close the graph: the outputs as a tuple, without unused placeholders.
 

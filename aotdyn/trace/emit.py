@@ -215,6 +215,10 @@ class Emitter:
         register = self.add("out", self.outputs.index(v.node))
         self._early(v, register)
         if id(v.fake) in self.t.lifted:
+            _, node = self.t.lifted[id(v.fake)]
+            if node is not None:  # a compiler would give an output of the graph a history
+                self.t.builder.forget(node)
+                self.t.lifted[id(v.fake)] = v, None
             self.call(self.add("getattr", register, "requires_grad_"), [])
         for name, value in v.attrs.items():
             if value is not None:

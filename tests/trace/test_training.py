@@ -38,3 +38,26 @@ def test_a_changed_learning_rate_is_not_traced_again(make):
         for each, other in zip(model.parameters(), plain.parameters(), strict=True):
             torch.testing.assert_close(each, other)
     assert traced[-1] == traced[2], traced
+
+
+def test_a_fresh_tensor_is_made_to_require_a_gradient_under_no_grad():
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm
+
+    @torch.no_grad()
+    def f(x, handed):
+        z = torch.zeros_like(x).requires_grad_()
+        z += x
+        return (z, z * 2) if handed else z[:1] * 2
+
+    compiled = aotdyn.compile(f, backend=backend, fullgraph=True)
+    x = torch.randn(3)
+    for handed in (False, True):
+        for a, b in zip(f(x, handed), compiled(x, handed), strict=True):
+            assert torch.equal(a, b)
+            assert (a.requires_grad, a.is_leaf) == (b.requires_grad, b.is_leaf)
+    assert "require_grad" in graphs[0].code
+    assert "require_grad" not in graphs[1].code

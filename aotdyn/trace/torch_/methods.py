@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from aotdyn.graph import effects, native
+
 from ..control import Break, NotConstant
 from ..flows import data
 from ..handlers import HANDLERS, foldable, handles
@@ -214,10 +216,16 @@ def _requires_grad_(t: Any, v: Value, requires_grad: Value | None = None) -> Val
     fresh = tensor.source is None and tensor.fake.is_leaf and not tensor.fake._is_view()
     if flag is not True or not fresh or not tensor.fake.dtype.is_floating_point:
         raise Break("Tensor.requires_grad_: whether a tensor takes part in autograd changes")
-    # The graph doesn't see the change: operations under autograd on such a tensor end it, and the epilogue repeats it.
+    # Operations under autograd on such a tensor end the graph; where it is handed out, the epilogue repeats the change.
     t.mutated(tensor)
-    tensor.fake.requires_grad_()
-    t.lifted[id(tensor.fake)] = tensor
+    if t.state.read("grad") or effects.batching_level() or t.builder.scope.outer:
+        tensor.fake.requires_grad_()
+        node = None
+    else:
+        operands = calls.Operands(t)
+        node, _ = calls.run(t, native.require_grad, [operands.convert(tensor)], {}, operands)
+        node.meta["called"] = True
+    t.lifted[id(tensor.fake)] = tensor, node
     return tensor
 
 

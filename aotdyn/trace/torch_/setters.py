@@ -67,7 +67,7 @@ def set_data(t: Any, v: Tensor, value: Value) -> None:
     v.node, v.fake = alias.node, alias.fake
     if required:
         v.fake.requires_grad_()
-        t.lifted[id(v.fake)] = v  # operations under autograd would have to know the object
+        t.lifted[id(v.fake)] = v, None  # operations under autograd would have to know the object
     if v.source is not None:
         v.attrs["data"] = alias
 
