@@ -34,7 +34,7 @@ def bound(inventory: Inventory, limit: int, removed: Removed) -> int:
     total = 0
     for environment in inventory.environments():
         usage.shorten_uses(environment.path)
-        _sweep_claims(environment.path)
+        _sweep_notes(environment.path)
         found = _items(environment)
         total += sum(item.size for item in found)
         if found:
@@ -83,17 +83,18 @@ def _protected(environment: Environment, items: list[Item]) -> set[str]:
     return kept
 
 
-def _sweep_claims(base: str) -> None:
-    """Remove claims that were left by processes which nobody has waited for since."""
-    try:
-        names = os.listdir(f"{base}/claims")
-    except OSError:
-        return
-    for name in names:
-        path = f"{base}/claims/{name}"
-        info = _stat(path)
-        if info is not None and abs(time.time() - info.st_mtime) > disk.DAY:
-            disk.remove(path)
+def _sweep_notes(base: str) -> None:
+    """Remove claims that were left by processes which nobody has waited for since, and old reasons of misses."""
+    for folder, age in (("claims", disk.DAY), ("misses", 30 * disk.DAY)):
+        try:
+            names = os.listdir(f"{base}/{folder}")
+        except OSError:
+            continue
+        for name in names:
+            path = f"{base}/{folder}/{name}"
+            info = _stat(path)
+            if info is not None and abs(time.time() - info.st_mtime) > age:
+                disk.remove(path)
 
 
 def _stat(path: str) -> os.stat_result | None:

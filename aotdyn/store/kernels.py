@@ -22,6 +22,9 @@ from aotdyn.store import disk, origin
 from aotdyn.store.integrity import Damaged, Kind, Signing, digest, distrust, seal, unseal
 from aotdyn.store.layout import MANIFEST, valid_key
 
+WAY = 5
+"Directories from a kernel's own up to the layout's: kernel, its first digits, kernels, environment, version."
+
 
 class File(msgspec.Struct, frozen=True, array_like=True):
     """One file of a kernel."""
@@ -58,6 +61,14 @@ def manifest(directory: str, *, trust: bool, touch: bool = False, signing: Signi
     return decode(unseal(Kind.MANIFEST, os.path.basename(directory), data, signing).payload)
 
 
+def _check_way(directory: str) -> None:
+    """Refuse a kernel in a directory of somebody else's: what was verified is mapped by its path a moment later."""
+    for _ in range(WAY):
+        if reason := distrust(os.stat(directory)):
+            raise Damaged(f"{directory} is {reason}")
+        directory = os.path.dirname(directory)
+
+
 def decode(payload: bytes | memoryview) -> Manifest:
     """The manifest in verified bytes; Damaged where it isn't one."""
     try:
@@ -69,6 +80,8 @@ def decode(payload: bytes | memoryview) -> Manifest:
 def verified(directory: str, *, trust: bool, touch: bool = False, signing: Signing | None = None) -> Manifest | None:
     """A kernel's manifest after every file in it was checked by owner, size and digest; errors as `manifest`."""
     found = manifest(directory, trust=trust, touch=touch, signing=signing)
+    if found is not None and not trust:
+        _check_way(directory)
     for file in found.files if found else ():
         if not valid_key(file.name):
             raise Damaged(f"{file.name!r} is no name for a file")

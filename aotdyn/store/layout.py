@@ -6,8 +6,12 @@
                             modules/ab/<module key>.mod                    by source, and once more by its place
                             kernels/ab/<kernel key>/   MANIFEST and the kernel's files
                             claims/<kernel key>        who compiles it just now
+                            leases/<process>           a living process, and the kernels it has mapped
+                            misses/<frame key>         why the last calls that were traced again were
+                            uses                       keys of the frames that processes loaded, 16 bytes each
+         v1/size                                       what all of it took when it was last measured
 
-Every file is immutable: it appears whole, by one rename, and is never written
+Every entry's file is immutable: it appears whole, by one rename, and is never written
 again. An entry's variants are the files of its directory, so two writers never
 lose each other's and no reader waits. A name that holds `.tmp-` is what a
 writer is still busy with, or left behind when it was killed.

@@ -297,6 +297,17 @@ def test_a_file_that_others_can_write_is_not_believed(store, root, make, listed,
     assert "writable by others" in log.text
 
 
+def test_a_kernel_in_a_directory_that_others_can_write_is_not_believed(store, log):
+    path = store.save_kernel("k", {"a.so": b"x"})
+    for directory in (path, path.parent, path.parent.parent):
+        directory.chmod(0o777)
+        assert Store(store.root, readonly=True).kernel_path("k") is None
+        assert Store(store.root, readonly=True, trust=True).kernel_path("k") == path
+        directory.chmod(0o700)
+    assert store.kernel_path("k") == path
+    assert "writable by others" in log.text
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="giving files away needs root")
 def test_what_belongs_to_somebody_else_is_not_believed(store, root, make, listed):
     store.save(make.variant())

@@ -18,7 +18,8 @@ from aotdyn.store.store import Store
 FORK = multiprocessing.get_context("fork")
 FULL = bool(os.environ.get("AOTDYN_FULL"))
 WORKERS, OPERATIONS = (32, 200) if FULL else (4, 30)
-EVERY = 0.05
+EVERY = 0.05 if FULL else 0.2
+"Seconds between two kills."
 
 
 def _content(key: str) -> bytes:
@@ -122,7 +123,7 @@ def test_many_processes_and_kills(root, make):
     assert not running, "stuck"
     assert list(done) == [OPERATIONS] * WORKERS
     assert sum(bad) == 0
-    assert kills >= 3
+    assert kills >= 1
     print(f"{WORKERS} processes, {sum(done)} operations, {kills} kills, {sum(bad)} invalid reads")
     for environment in Inventory(root).environments():
         assert [item for item in environment.damaged()[1] if "not a graph" not in item[1]] == []
