@@ -7,6 +7,7 @@ import sys
 
 COMMANDS = {
     "run": ("aotdyn.cli.run", "main", "run a program under aotdyn"),
+    "build": ("aotdyn.cli.run", "build", "run a program once and compile all that it meets"),
     "explain": ("aotdyn.cli.run", "explain", "run a program and report what was captured and what broke"),
     "cache": ("aotdyn.store.cli", "main", "look at the cache and clean it"),
     "activate": (

@@ -60,6 +60,21 @@ class Options(msgspec.Struct, frozen=True):
     "how long a process waits for another that compiles the same graph, before it does so itself"
     backend: str = ""
     "name of the backend; empty: inductor where a C++ compiler is found, else eager"
+    compile: str = ""
+    "`background`: a graph runs eagerly until a worker has compiled it; `now`: its first call waits (the default but"
+    " under `run`)"
+    choose: str = "measured"
+    "`measured`: a few calls by a new kernel and without it tell which way is the faster; `always`: by the kernel"
+    jobs: int = 0
+    "processes that compile in the background; 0: half of the processors"
+    compile_timeout: float = 900.0
+    "seconds that one graph may take to compile in the background"
+    exit_wait: float = 60.0
+    "seconds that a program waits at its end for kernels that are being compiled"
+    mode: str = ""
+    "inductor's preset where a `compile()` names none: `default` or `max-autotune`"
+    options: tuple[str, ...] = ()
+    "inductor's options, each `name=value`"
     packages: tuple[str, ...] = ()
     "modules to hook: `pkg` (with all below it), `pkg.*`, `*`"
     exclude: tuple[str, ...] = ()
@@ -111,6 +126,20 @@ class Options(msgspec.Struct, frozen=True):
     "turn all off"
     log: tuple[str, ...] = ()
     "what to log, see LOGS"
+
+    def inductor(self) -> dict[str, Any]:
+        """Inductor's options that `mode` and `options` stand for.
+
+        Raises:
+            ConfigError: one isn't `name=value`.
+        """
+        found: dict[str, Any] = {"max_autotune": True} if self.mode == "max-autotune" else {}
+        for item in self.options:
+            name, equals, value = item.partition("=")
+            if not equals or not name.strip():
+                raise ConfigError(f"{item!r} isn't an option of inductor's", hint="write it as name=value")
+            found[name.strip().replace("-", "_")] = _literal(value.strip())
+        return found
 
     def tracing_key(self) -> str:
         """Digest of the options that change tracing: the store's key has it."""
@@ -364,7 +393,7 @@ def _checked(name: str, value: Any, origin: str, key: str = "") -> Any:
 
 
 def _check_range(name: str, value: Any) -> None:
-    if type(value) in (int, float) and not value > 0:
+    if type(value) in (int, float) and not (value >= 0 if name in _MAY_BE_0 else value > 0):
         raise ValueError
     if name == "log" and not set(value) <= set(LOGS):
         raise ValueError
@@ -376,22 +405,38 @@ _WORDS_OF = {
     "trace_numpy": ("compile", "always", "never"),
     "continuations": ("block", "function"),
     "thrift": ("packages", "all", "off"),
+    "compile": ("", "background", "now"),
+    "choose": ("measured", "always"),
+    "mode": ("", "default", "max-autotune"),
 }
 "Options that are one of a few words."
+
+_MAY_BE_0 = ("jobs", "exit_wait")
 
 
 def _allowed(name: str, kind: type) -> str:
     if name in _WORDS_OF:
-        return ", ".join(_WORDS_OF[name])
+        return ", ".join(filter(None, _WORDS_OF[name]))
     if name == "log":
         return f"a list of {', '.join(LOGS)}"
+    least = "from 0 on" if name in _MAY_BE_0 else "above 0"
     return {
         bool: "1, 0, true, false, yes, no, on, off",
-        int: "a whole number above 0",
-        float: "a number above 0",
+        int: f"a whole number {least}",
+        float: f"a number {least}",
         str: "a string",
         tuple: "names separated by commas, or a list of strings",
     }[kind]
+
+
+def _literal(text: str) -> Any:
+    """A value as Python writes it, else the text itself."""
+    import ast
+
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def _to_bool(value: Any) -> bool:

@@ -114,7 +114,7 @@ def _words(value: Any) -> str:
 
 @functools.cache
 def machine() -> list[str]:
-    """torch's version and the processor's instruction set: kernels are compiled for the very machine."""
+    """Versions of torch and the C library, the processor's instruction set: kernels are for the very machine."""
     flags = platform.processor()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
@@ -123,15 +123,23 @@ def machine() -> list[str]:
         pass
     flags = " ".join(sorted(flags.partition(":")[2].split()) or [flags])
     capability = torch.backends.cpu.get_cpu_capability()
-    return [str(torch.__version__), platform.system(), platform.machine(), capability, flags]
+    return [str(torch.__version__), platform.system(), platform.machine(), capability, flags, _c_library()]
+
+
+def _c_library() -> str:
+    """Name and version of the C library, whose symbols a kernel may ask for: an older one couldn't load it."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):
+        return ""
 
 
 def about() -> dict[str, str]:
     """The same in words, kept with a kernel to tell why it doesn't fit another process."""
-    version, system, kind, capability, flags = machine()
+    version, system, kind, capability, flags, library = machine()
     words = {
         "torch": version,
-        "machine": f"{system} {kind}, {capability}",
+        "machine": f"{system} {kind}, {capability}, {library}",
         "processor": flags,
         "threads": "one" if torch.get_num_threads() == 1 else "many",
         "settings": "; ".join(f"{name}={value}" for name, value in settings()),

@@ -122,15 +122,17 @@ def fake_inputs(
 
     `symbolic` has the mode know symbols where no input has any: results may have sizes of data.
     """
-    symbolic = (
-        symbolic or any(item.dynamic for item in program.inputs) or any(step.target == "item" for step in program.steps)
-    )
-    mode = build.make_fake_mode(symbolic, scalar_outputs=True, shape_outputs=True)
+    mode = build.make_fake_mode(symbolic or varies(program), scalar_outputs=True, shape_outputs=True)
     fakes = [
         build.fake_input(mode, tensor, item.dynamic, f"x{number}", item.unbacked)
         for number, (item, tensor) in enumerate(zip(program.inputs, inputs, strict=True))
     ]
     return mode, fakes
+
+
+def varies(program: Program) -> bool:
+    """Whether a program has sizes or numbers that its fake tensors know as symbols."""
+    return any(item.dynamic for item in program.inputs) or any(step.target == "item" for step in program.steps)
 
 
 def facts(mode: FakeTensorMode) -> frozenset[str]:

@@ -3,22 +3,24 @@
 A kernel is a directory: `model.so`, at times `model.json` (operators called
 through torch) and `conditions` (relations of sizes that it holds for), and
 `outer.graph`, what is done around it. That of a graph with gradients holds what
-`training` says in the place of `model.so`. Or it is just `eager` (the reason
-why the graph is run so), `shapes` (each tuple of sizes has a kernel of its own)
-or `ordinary` (gradients that no kernel can give: inductor's ordinary path
-compiles the graph in each process). Loading a kernel imports no compiler.
+`training` says in the place of `model.so`. Or it holds what `making` says of a
+graph without one. Loading a kernel imports no compiler.
 
 The kernels check nothing: the guards have. CPU kernels load unaligned, so
 alignment is no part of their key.
+
+With `compile="background"` a graph runs eagerly until a worker has compiled it
+(`background`); with `choose="measured"` the faster of the two ways stays
+(`choice`).
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
-import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +28,10 @@ import msgspec
 import torch
 from torch import fx
 
-from aotdyn.backends import aliasing, ambient, conditions, context, packages, training
+from aotdyn.backends import aliasing, ambient, choice, conditions, context, failures, jobs, packages, training
+from aotdyn.backends.choice import NOW, Policy
 from aotdyn.backends.context import Compiled
-from aotdyn.backends.packages import CONDITIONS, DEFAULTS, MODEL
+from aotdyn.backends.packages import CONDITIONS, DEFAULTS, EAGER, MODEL, ORDINARY, OUTER, SHAPES, Files, Ordinary
 from aotdyn.errors import BackendError
 from aotdyn.graph import build, codegen, data
 from aotdyn.graph import program as programs
@@ -36,16 +39,12 @@ from aotdyn.graph.program import Program
 from aotdyn.report import events
 
 if TYPE_CHECKING:
-    from aotdyn.backends.context import Interpreted
-    from aotdyn.backends.split import Split
     from aotdyn.store.store import Store
 
 log = logging.getLogger("aotdyn.backends")
 
 FORMAT = 3
 "Raise it when what is in a kernel's directory, or how it is called, changes."
-
-OUTER, EAGER, SHAPES, ORDINARY = "outer.graph", "eager", "shapes", "ordinary"
 
 
 def compile(
@@ -55,13 +54,16 @@ def compile(
     store: Store | None,
     key: str | None,
     locate: codegen.Locate = codegen.locate,
+    policy: Policy = NOW,
 ) -> Compiled:
-    """The kernel of a graph, from the store or made now; see `registry.compile`. Raises what inductor raises."""
+    """The kernel of a graph, from the store, made now or later; see `registry.compile`. Raises what inductor raises."""
     reason = _unsuitable(program, inputs)
     if reason:
         log.info("a graph runs eagerly: %s", reason)
         return codegen.to_function(program, locate)
-    job = _Job(program, options, store, key, locate)
+    if torch.are_deterministic_algorithms_enabled():
+        policy = NOW  # which of two ways a call goes would be a matter of time
+    job = Job(program, options, store, key, locate, policy)
     if any(
         item.unbacked or (item.dynamic and not tensor.is_contiguous())
         for item, tensor in zip(program.inputs, inputs, strict=True)
@@ -119,18 +121,17 @@ def _unsuitable(program: Program, inputs: Sequence[torch.Tensor]) -> str:
     return ""
 
 
-class _Ordinary(msgspec.Struct, frozen=True, array_like=True):
-    """Why a graph goes inductor's ordinary path, and the inputs that it writes to."""
-
-    reason: str
-    written: list[int]
-
-
-class _Job:
+class Job:
     """One graph on its way to a kernel."""
 
     def __init__(
-        self, program: Program, options: dict[str, Any], store: Store | None, key: str | None, locate: codegen.Locate
+        self,
+        program: Program,
+        options: dict[str, Any],
+        store: Store | None,
+        key: str | None,
+        locate: codegen.Locate,
+        policy: Policy = NOW,
     ) -> None:
         self.program = program
         self.options = {name.replace("-", "_"): value for name, value in options.items()}
@@ -138,16 +139,39 @@ class _Job:
         self.key = key
         self.locate = locate
         self.about: dict[str, str] = {}
+        self.policy = policy
+        self.judged = False
+        "whether an earlier process found the kernel to be faster than plain calls"
+        self.kernel = False
+        "whether what was opened last computes by compiled code"
         self.written: tuple[int, ...] = ()
         "inputs that the compiled code writes to"
 
     def compile(self, inputs: list[torch.Tensor]) -> Compiled:
-        """The callable, loaded or made; for inputs that overlap in another way there will be another."""
+        """The callable, loaded, made now, or eager until a worker has made it."""
         try:
             digest: str | None = kernel_key(self.program, inputs, self.options)
         except data.NotDurable:
             digest = None
-        run = self.load(digest, inputs) or self.claimed(digest, inputs)
+        if self.policy.measured and (way := choice.known(self.store, digest)):
+            if way == choice.EAGER:
+                return self.eager()
+            self.judged = True
+        run = self.load(digest, inputs)
+        if run is None and self.policy.later:
+            from aotdyn.backends import background
+
+            run = background.later(self, digest, inputs)
+            if run is not None:
+                return run
+        return self.ready(run or self.claimed(digest, inputs), digest, inputs)
+
+    def ready(
+        self, run: Compiled, digest: str | None, inputs: list[torch.Tensor], eager: Callable[[], Compiled] | None = None
+    ) -> Compiled:
+        """What was opened, as calls find it: measured, and with code of its own for inputs that overlap otherwise."""
+        if self.policy.measured and self.kernel and not self.judged:
+            run = choice.Measured(run, eager or self.eager, functools.partial(self.chosen, digest))
         if not self.written:
             return run
         return aliasing.PerAliasing(
@@ -163,19 +187,51 @@ class _Job:
                 events.count("claims_waited")
             return (self.load(digest, inputs) if claim.done else None) or self.make(digest, inputs)
 
+    def eager(self) -> Compiled:
+        """The graph as plain calls."""
+        return codegen.to_function(self.program, self.locate)
+
+    def name(self) -> str:
+        """Function and line that the graph begins at."""
+        stack = next((step.stack for step in self.program.steps if step.stack), None)
+        if stack is None:
+            return "a graph"
+        file, line, function = self.locate(stack[0])
+        return f"{function} ({file}:{line})"
+
+    def chosen(self, digest: str | None, verdict: choice.Verdict) -> None:
+        """Keep and report which way is the faster."""
+        events.chosen(self.name(), verdict.way, verdict.eager, verdict.kernel)
+        if digest is not None:
+            self.save(choice.place(digest), choice.files(verdict))
+
     def again(self, program: Program, inputs: list[torch.Tensor]) -> Compiled:
         """The same graph for other inputs, in a later call."""
         from aotdyn.backends import registry
 
         return registry.compile(
-            program, inputs, "inductor", self.options, self.store, self.key, fresh=False, locate=self.locate
+            program,
+            inputs,
+            "inductor",
+            self.options,
+            self.store,
+            self.key,
+            fresh=False,
+            locate=self.locate,
+            policy=self.policy,
         )
 
     def load(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled | None:
         """What an earlier process made, None for nothing or nothing usable."""
-        directory = self.store.kernel_path(digest) if self.store and digest else None
-        if directory is None:
+        if self.store is None or digest is None:
             return None
+        directory = self.store.kernel_path(digest)
+        if directory is None:
+            return self.eager() if failures.known(self.store, digest) else None
+        return self.opened(directory, inputs)
+
+    def opened(self, directory: Path, inputs: list[torch.Tensor]) -> Compiled | None:
+        """The callable of a kernel's directory; None, and a warning, where it can't be loaded here."""
         try:
             return self.open(directory, inputs)
         except (OSError, ValueError, LookupError, RuntimeError, msgspec.MsgspecError) as error:
@@ -184,12 +240,16 @@ class _Job:
 
     def open(self, directory: Path, inputs: list[torch.Tensor]) -> Compiled:
         """The callable of a kernel's directory."""
+        self.kernel = False
         if (directory / EAGER).exists():
-            return codegen.to_function(self.program, self.locate)
+            return self.eager()
         if (directory / SHAPES).exists():
             return self.per_shape()
         if (directory / ORDINARY).exists():
-            self.written = tuple(msgspec.msgpack.decode((directory / ORDINARY).read_bytes(), type=_Ordinary).written)
+            if self.policy.later:
+                log.info("a graph that has no stored kernel runs eagerly (compile='now' compiles it in each process)")
+                return self.eager()
+            self.written = tuple(msgspec.msgpack.decode((directory / ORDINARY).read_bytes(), type=Ordinary).written)
             return self.ordinary(inputs)
         outer = data.decode_program((directory / OUTER).read_bytes())
         asked = directory / CONDITIONS
@@ -208,6 +268,7 @@ class _Job:
                 run = _apart(run, self.written)
         else:
             return around
+        self.kernel = True
         inputs, outputs = len(self.program.inputs), outer.outputs
         if not outer.steps and outputs == tuple(programs.Ref(n) for n in range(inputs, len(outer.inputs))):
             return run
@@ -229,79 +290,40 @@ class _Job:
 
     def make(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
         """Compile now, and store what came of it."""
-        from aotdyn.backends.split import Unsuitable
+        from aotdyn.backends import making
 
-        _check(self.options)
-        try:
-            self.about = ambient.about()
-            with context.preserved(), ambient.compiling(), events.phase("compile"):
-                return self._make(digest, inputs)
-        except Unsuitable as error:
-            log.info("a graph runs eagerly: %s", error)
-            self.save(digest, {EAGER: str(error).encode()})
-        except context.Specialized as error:
-            if not any(item.dynamic for item in self.program.inputs):  # facts about numbers of the data
-                log.info("a graph runs eagerly: %s", error)
-                self.save(digest, {EAGER: str(error).encode()})
-                return codegen.to_function(self.program, self.locate)
-            self.save(digest, {SHAPES: b""})
-            return self.per_shape()
-        except Exception as error:
-            if _lasting(error):
-                self.save(digest, {EAGER: f"inductor: {error}".encode()[:2000]})
-            raise
-        return codegen.to_function(self.program, self.locate)
-
-    def _make(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
-        from aotdyn.backends import split
-        from aotdyn.backends.split import Unsuitable
-
-        module = programs.to_module(self.program)
-        mode, fakes = context.fake_inputs(self.program, inputs)
-        seen = context.interpret(module, mode, fakes)
-        if any(tensor.device.type != "cpu" for tensor in build.tensors(list(seen.values.values()))):
-            raise Unsuitable("a tensor isn't on the CPU")
-        apart = len({context.storage(tensor) for tensor in inputs}) == len(inputs)
-        overlapping = seen.mutating and (not apart or aliasing.pattern(inputs, range(len(inputs))))
-        if not seen.needs_grad:
-            if seen.reshaped:
-                raise Unsuitable("a tensor changes its shape in place")
-            if overlapping:
-                raise Unsuitable("it writes to inputs that share memory")
-            return self.keep(digest, inputs, split.split(module, self.program.inputs, seen), None)
-        written = split.written_inputs(module.graph.find_nodes(op="placeholder"), seen)
-        try:
-            _check_gradients(seen, bool(overlapping))
-            seen.hidden = context.hidden_writes(self.program, inputs, written)
-            parts = split.split(module, self.program.inputs, seen)
-            return self.keep(digest, inputs, parts, seen if parts.trained else None)
-        except context.Specialized:
-            raise
-        except Exception as error:
-            self.written = tuple(written)
-            if isinstance(error, Unsuitable) or _lasting(error):
-                marker = _Ordinary(f"{type(error).__name__}: {error}"[:2000], written)
-                self.save(digest, {ORDINARY: msgspec.msgpack.encode(marker)})
-            log.info("a graph with gradients is compiled in each process: %s", error, exc_info=log.isEnabledFor(10))
-            return self.ordinary(inputs)
-
-    def keep(self, digest: str | None, inputs: list[torch.Tensor], parts: Split, seen: Interpreted | None) -> Compiled:
-        """Compile a kernel, store it and open it; with gradients if there is what was `seen` of them."""
-        from aotdyn.backends import joint
-
-        files: dict[str, bytes | Path] = {OUTER: data.encode(parts.outer)}
-        detached = [tensor.detach() for tensor in inputs]
+        check(self.options)
         with tempfile.TemporaryDirectory(prefix="aotdyn-") as scratch:
             folder = Path(scratch)
-            if parts.inner is not None and seen is not None:
-                files |= joint.package(parts, self.program, inputs, seen, self.options, folder)
-            elif parts.inner is not None:
-                files |= packages.package(parts.inner, self.program, detached, self.options, folder)
+            self.about = ambient.about()
+            try:
+                with ambient.compiling(), events.phase("compile"):
+                    made = making.make(self.program, inputs, self.options, folder)
+            except (RecursionError, MemoryError):
+                raise
+            except Exception as error:
+                self.failed(digest, failures.of(error), jobs.encode(self.program, inputs, self.options, digest))
+                log.debug("inductor's failure", exc_info=error)
+                return self.eager()
+            return self.arrived(digest, made.files, made.lasting, folder, inputs)
+
+    def arrived(
+        self, digest: str | None, files: Files, lasting: bool, folder: Path, inputs: list[torch.Tensor]
+    ) -> Compiled:
+        """Store what was made, and open it: mapped before its folder goes."""
+        if OUTER in files:
             events.count("graphs_compiled")
-            directory = self.save(digest, files)
-            if directory is None:
-                directory = _written_to(folder, files)
-            return self.open(directory, inputs)  # mapped before the scratch directory goes
+        directory = self.save(digest, files) if lasting else None
+        if directory is None:
+            directory = _written_to(folder, files)
+        return self.open(directory, inputs)
+
+    def failed(self, digest: str | None, failure: failures.Failure, job: bytes | None) -> None:
+        """Say that a graph can't be compiled, and keep that for as long as the compiler stays the same."""
+        events.count("backend_failures")
+        place = failures.place(failure, digest)
+        kept = place is not None and self.save(place, failures.files(failure, job)) is not None
+        failures.tell(failure, digest if kept else None)
 
     def ordinary(self, inputs: list[torch.Tensor]) -> Compiled:
         """Inductor's ordinary path, with its backward: compiled in each process."""
@@ -318,6 +340,10 @@ class _Job:
         events.count("graphs_compiled_each_time")
         return context.with_sizes(self.program, inputs, compile_one)
 
+    def of_one_size(self) -> Job:
+        """The same for the graph with every size fixed."""
+        return Job(programs.static(self.program), self.options, self.store, self.key, self.locate, self.policy)
+
     def per_shape(self) -> Compiled:
         """A kernel for each tuple of sizes."""
         return context.PerShape(self.program, self.again)
@@ -329,21 +355,7 @@ class _Job:
         return self.store.save_kernel(digest, files, self.key or "", self.about)
 
 
-def _check_gradients(seen: Interpreted, overlapping: bool) -> None:
-    """Raise Unsuitable for a graph whose gradients no kernel can give."""
-    from aotdyn.backends.split import Unsuitable
-
-    if seen.reshaped:
-        raise Unsuitable("a tensor changes its shape in place, in a graph with gradients")
-    if overlapping:
-        raise Unsuitable("it writes to inputs that share memory, in a graph with gradients")
-    if seen.inference:
-        raise Unsuitable("inference mode in a graph with gradients")
-    if not torch.is_grad_enabled():
-        raise Unsuitable("gradients are turned on inside the graph")
-
-
-def _check(options: dict[str, Any]) -> None:
+def check(options: dict[str, Any]) -> None:
     """Raise BackendError for an option that inductor doesn't have, as torch.compile does."""
     from torch._inductor import config
 
@@ -375,12 +387,3 @@ def _written_to(folder: Path, files: dict[str, bytes | Path]) -> Path:
         if isinstance(content, bytes):
             (folder / name).write_bytes(content)
     return folder
-
-
-def _lasting(error: Exception) -> bool:
-    """Whether inductor would refuse the graph in every process: not for a broken compiler or a full disk."""
-    from torch._inductor import exc
-
-    passing = (exc.CppCompileError, exc.InvalidCxxCompiler, OSError, subprocess.SubprocessError)
-    inner = getattr(error, "inner_exception", error)
-    return isinstance(error, exc.InductorError | exc.OperatorIssue) and not isinstance(inner, passing)

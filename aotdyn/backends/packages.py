@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from torch import fx
 
@@ -19,10 +20,19 @@ from aotdyn.graph.program import Program
 
 MODEL, CONDITIONS = "model.so", "conditions"
 
+OUTER, EAGER, SHAPES, ORDINARY = "outer.graph", "eager", "shapes", "ordinary"
+
 DEFAULTS = {"fallback_random": True}
 """Inductor options that keep the program the same; the user's own come above them."""
 
 Files = dict[str, bytes | Path]
+
+
+class Ordinary(msgspec.Struct, frozen=True, array_like=True):
+    """Why a graph goes inductor's ordinary path, and the inputs that it writes to."""
+
+    reason: str
+    written: list[int]
 
 
 def package(
@@ -45,7 +55,9 @@ def package(
 
 
 def known_facts(program: Program, inputs: list[torch.Tensor]) -> frozenset[str]:
-    """What the graph itself says of its sizes, and its guards check."""
+    """What the graph itself says of its sizes, and its guards check; nothing where no size varies."""
+    if not context.varies(program):
+        return frozenset()
     mode, fakes = context.fake_inputs(program, inputs)
     context.interpret(programs.to_module(program), mode, fakes)
     return context.facts(mode)

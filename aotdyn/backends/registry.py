@@ -12,6 +12,7 @@ from torch import fx
 
 from aotdyn import config
 from aotdyn.backends import aliasing, context
+from aotdyn.backends.choice import NOW, Policy
 from aotdyn.backends.context import Compiled
 from aotdyn.errors import BackendError
 from aotdyn.graph import codegen
@@ -75,6 +76,7 @@ def compile(
     *,
     fresh: bool = True,
     locate: codegen.Locate = codegen.locate,
+    policy: Policy = NOW,
 ) -> Compiled:
     """Compile a graph for inputs like these, or load what an earlier process compiled.
 
@@ -86,6 +88,7 @@ def compile(
         key: the graph's key in the store: its kernels are collected with it.
         fresh: whether the graph was traced in this process; counts in `graphs_compiled` for what compiles each time.
         locate: gives file, line and function of a stored frame, for tracebacks.
+        policy: whether inductor's kernels come later, and are measured.
 
     Raises:
         BackendError: a user's backend failed; inductor's own failure falls back to `eager` with a warning.
@@ -93,7 +96,7 @@ def compile(
     chosen = resolve(backend)
     program = graph if isinstance(graph, Program) else programs.of_module(graph)
     if chosen == Backend("inductor"):
-        return _inductor(program, example_inputs, options, store, key, locate)
+        return _inductor(program, example_inputs, options, store, key, locate, policy)
     if fresh:
         events.count("graphs_compiled")
     if chosen.function is None:
@@ -124,11 +127,12 @@ def _inductor(
     store: Store | None,
     key: str | None,
     locate: codegen.Locate,
+    policy: Policy,
 ) -> Compiled:
     from aotdyn.backends import inductor
 
     try:
-        return inductor.compile(program, inputs, dict(options or {}), store, key, locate)
+        return inductor.compile(program, inputs, dict(options or {}), store, key, locate, policy)
     except (RecursionError, MemoryError, BackendError):
         raise
     except Exception as error:

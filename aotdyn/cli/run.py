@@ -22,6 +22,13 @@ COLD = 3
 LIGHT = ("", "eager", "inductor", "aot_eager", "aot_eager_decomp_partition", "cudagraphs")
 "Backends that are there without asking torch's registry, which takes a second to import."
 
+DESCRIPTIONS = {
+    "run": "Runs a Python program with its tensor code captured, compiled and cached.",
+    "explain": "Runs a Python program, captured anew, and reports what was captured and where graphs broke.",
+    "build": "Runs a Python program once, compiles all that it met and fills the cache, so that `run --require-warm` "
+    "with the same options starts with nothing left to compile.",
+}
+
 VERBOSE = ("breaks", "recompiles", "hook", "cache")
 
 
@@ -30,8 +37,7 @@ def parser(command: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog=f"python -m aotdyn {command}",
         usage="%(prog)s [options] app.py [args]\n       %(prog)s [options] -m module [args]",
-        description="Runs a Python program with its tensor code captured, compiled and cached. "
-        "Hooked are the program, its package or folder, and what --package adds.",
+        description=DESCRIPTIONS[command] + " Hooked are the program, its package or folder, and what --package adds.",
         allow_abbrev=False,
     )
     add = made.add_argument
@@ -43,7 +49,17 @@ def parser(command: str) -> argparse.ArgumentParser:
         "or take a list with commas; '*' means every module of the app and of site-packages")  # fmt: skip
     add("--exclude", metavar="NAME", action="append", default=[], help="don't hook this package or module")
     add("--stats", metavar="FILE", help="write counters and events there at exit, as JSON")
-    add("--require-warm", action="store_true", help=f"exit with status {COLD} if anything had to be traced")
+    add("--require-warm", action="store_true", help=f"exit with status {COLD} if anything had to be traced or compiled")
+    add("--compile", choices=("background", "now"), help="compile kernels while the program goes on (the default), or "
+        "before a graph first runs")  # fmt: skip
+    add("--choose", choices=("measured", "always"), help="go by a kernel where a few calls find it the faster way (the "
+        "default), or always")  # fmt: skip
+    add("--jobs", metavar="N", help="processes that compile; half of the processors by default")
+    add("--mode", choices=("default", "max-autotune"), help="inductor's preset")
+    add("--option", metavar="K=V", action="append", default=[], help="an option of inductor's; may be given often")
+    if command != "build":
+        add("--exit-wait", metavar="SECONDS", help="how long to wait at the end for kernels that are being compiled "
+            "for the next start; 60 by default, 0 never waits")  # fmt: skip
     add("--keep-torch-compile", action="store_true", help="leave calls of torch.compile to torch")
     add("-v", "--verbose", action="store_true", help="log breaks and recompiles, and sum up at the end")
     add("-m", dest="module", metavar="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
@@ -54,6 +70,11 @@ def parser(command: str) -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """`run`: ends the process as the program would, or answers an exit status."""
     return _command("run", argv)
+
+
+def build(argv: list[str]) -> int:
+    """`build`: the same, with every kernel compiled and stored before the process ends."""
+    return _command("build", argv)
 
 
 def explain(argv: list[str]) -> int:
@@ -80,13 +101,17 @@ def _command(command: str, argv: list[str]) -> int:
     except AotdynError as error:
         print(f"aotdyn: {error}", file=sys.stderr)
         return 2
+    if command == "build":
+        from aotdyn.cli import build
+
+        build.prepare()
     _at_exit(args, command, options.disable)
     try:
         outcome = _outcome(args, target, options)
     except programs.NotRunnable as error:
         print(error, file=sys.stderr)
         return error.code
-    return _end(outcome, args.require_warm)
+    return _end(outcome, args.require_warm, command)
 
 
 def _configure(args: argparse.Namespace, target: str) -> config.Options:
@@ -97,8 +122,17 @@ def _configure(args: argparse.Namespace, target: str) -> config.Options:
         cache=False if args.no_cache else None,
         cache_trust=True if args.trust_cache else None,
         keep_torch_compile=True if args.keep_torch_compile else None,
+        compile=args.compile,
+        choose=args.choose,
+        jobs=args.jobs,
+        mode=args.mode,
+        exit_wait=getattr(args, "exit_wait", None),
     )
     options = config.current()
+    if not options.compile:
+        config.configure(compile="background")
+    config.configure(options=(*options.options, *args.option))
+    config.current().inductor()
     log = (*options.log, *VERBOSE) if args.verbose else options.log
     config.configure(
         packages=(*options.packages, *args.package), exclude=(*options.exclude, *args.exclude), log=tuple(set(log))
@@ -205,14 +239,18 @@ def _outcome(args: argparse.Namespace, target: list[str], options: config.Option
     return None
 
 
-def _end(outcome: BaseException | None, require_warm: bool) -> NoReturn:
+def _end(outcome: BaseException | None, require_warm: bool, command: str) -> NoReturn:
     """End the process as the interpreter does after a program."""
     if outcome is not None and not isinstance(outcome, SystemExit):
         _print_exception(outcome)
     status = outcome.code if isinstance(outcome, SystemExit) else int(outcome is not None)
-    if require_warm and (traced := events.snapshot()["traced"]):
-        print(text.not_warm(traced, events.traced_functions()), file=sys.stderr)
+    if require_warm and (cold := text.not_warm(events.snapshot(), events.traced_functions())):
+        print(cold, file=sys.stderr)
         status = status or COLD
+    if command == "build":
+        from aotdyn.cli import build
+
+        status = build.finish() or status
     if isinstance(outcome, KeyboardInterrupt):
         # Python ends such a process by SIGINT, for the shell to see; the traceback is out already.
         sys.excepthook = lambda *_: None

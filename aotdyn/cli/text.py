@@ -38,10 +38,15 @@ def report(stats: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def not_warm(traced: int, functions: list[str]) -> str:
-    """What `--require-warm` says."""
+def not_warm(stats: dict[str, Any], functions: list[str]) -> str:
+    """What `--require-warm` says of a process that had to trace or compile; empty for one that was warm."""
+    compiled = max(stats["graphs_compiled"], stats.get("graphs_requested", 0))
+    if not stats["traced"] and not compiled:
+        return ""
     listed = "".join(f"\n  {function}" for function in functions)
-    return f"aotdyn: not warm, {_n(traced, 'trace')} had to be made:{listed}"
+    made = [_n(count, what) for count, what in ((stats["traced"], "trace"), (compiled, "kernel")) if count]
+    hint = "" if listed else "\n  hint: `python -m aotdyn build` compiles all that a program meets"
+    return f"aotdyn: not warm, {' and '.join(made)} had to be made{':' if listed else ''}{listed}{hint}"
 
 
 def _n(count: int, what: str) -> str:

@@ -28,7 +28,7 @@ COUNTERS = (
 )
 "Counters that are always in a snapshot, 0 where nothing happened."
 
-LISTS = ("graph_breaks", "recompiles", "left_alone", "process_local", "put_off")
+LISTS = ("graph_breaks", "recompiles", "left_alone", "process_local", "put_off", "chosen")
 "Event lists that are always in a snapshot."
 
 Source = Callable[[], Mapping[str, Any]]
@@ -91,6 +91,13 @@ def process_local(function: str, fact: str) -> None:
     """A variant isn't stored, since it rests on `fact`, which has no durable form; count it apart."""
     with _lock:
         _add("process_local", {"function": function, "fact": fact}, None)
+
+
+def chosen(graph: str, way: str, eager: float, kernel: float) -> None:
+    """A graph was measured both ways: `way` (`eager` or `kernel`) is the faster; seconds of a call each way."""
+    event = {"graph": graph, "way": way, "eager_seconds": eager, "kernel_seconds": kernel}
+    with _lock:
+        _add("chosen", event, None)
 
 
 def _add(name: str, event: Mapping[str, Any], n: int | None) -> None:

@@ -223,8 +223,13 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
         known = data.decode_program(found)
     extent = entry.extent
     with events.phase("compile" if fresh else "load"):
-        backend = extent.backend or config.current().backend
-        return registry.compile(known, inputs, backend, extent.backend_options, store(extent), key, fresh=fresh)
+        chosen = config.current()
+        backend = extent.backend or chosen.backend
+        options = extent.backend_options
+        if registry.resolve(backend) == registry.Backend("inductor"):
+            options = {**chosen.inductor(), **options}
+        policy = registry.Policy(chosen.compile == "background", chosen.choose == "measured")
+        return registry.compile(known, inputs, backend, options, store(extent), key, fresh=fresh, policy=policy)
 
 
 def continuation(

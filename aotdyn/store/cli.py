@@ -60,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
         made[name] = command
     add = made["show"].add_argument
     add("function", metavar="FUNCTION", help="`module.qualname`, `qualname`, or the end of it")
+    add("--repro", action="store_true", help="print a stand-alone script for a graph that couldn't be compiled; "
+        "FUNCTION is the key that its warning names")  # fmt: skip
     add("--why-miss", action="store_true", help="say why what is stored of it isn't used by this environment")
     add = made["gc"].add_argument
     add("--days", type=float, default=30, help="what wasn't used for so long goes (default 30)")
@@ -172,6 +174,8 @@ def show(arguments: argparse.Namespace) -> int:
     from aotdyn.store import show as pages
 
     inventory = _inventory(arguments)
+    if arguments.repro:
+        return _repro(inventory, arguments.function)
     found: Found = []
     for environment in inventory.environments():
         frames: dict[FrameSpec, list[Stored]] = defaultdict(list)
@@ -217,6 +221,27 @@ def _why(found: Found, fitting: set[str], as_json: bool) -> int:
         return 0
     for name, sentences in answers.items():
         print("\n".join([name, *(f"  {sentence}" for sentence in sentences)]))
+    return 0
+
+
+def _repro(inventory: Inventory, key: str) -> int:
+    """Print the script of the failed graph whose key begins so."""
+    from aotdyn.backends import repro
+
+    failed = [
+        Path(entry)
+        for environment in inventory.environments()
+        for entry in environment.entries("kernels")
+        if "-failed-" in os.path.basename(entry)
+    ]
+    fitting = [entry for entry in failed if entry.name.startswith(key)]
+    if not fitting:
+        listed = ", ".join(sorted(entry.name[:12] for entry in failed)[:8])
+        return _fail(f"no graph that failed has a key {key!r}; " + (f"there are {listed}" if failed else "none failed"))
+    try:
+        print(repro.of(fitting[-1]))
+    except repro.Inexpressible as error:
+        return _fail(f"no script can be written for {fitting[-1].name}: {error}")
     return 0
 
 

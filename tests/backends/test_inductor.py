@@ -53,7 +53,7 @@ def test_a_warm_process_loads_kernels_and_no_compiler(store):
 
 @needs_compiler
 def test_a_kernel_that_cannot_be_loaded_is_compiled_again(store, tmp_path, caplog):
-    job = inductor._Job(program(), {}, None, None, registry.codegen.locate)
+    job = inductor.Job(program(), {}, None, None, registry.codegen.locate)
     (tmp_path / "outer.graph").write_bytes(b"nonsense")
 
     class Broken(Store):

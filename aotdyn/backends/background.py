@@ -1,0 +1,158 @@
+"""A graph that runs eagerly until a worker has compiled it; then its kernel takes over, between two calls."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from aotdyn.backends import aliasing, ambient, conditions, failures, inductor, jobs, pool, spool
+from aotdyn.backends.choice import Ways
+from aotdyn.backends.context import Compiled
+from aotdyn.backends.packages import CONDITIONS, OUTER, SHAPES, Files
+from aotdyn.report import events
+
+if TYPE_CHECKING:
+    from aotdyn.backends.inductor import Job
+
+log = logging.getLogger("aotdyn.backends")
+
+MANY = 32
+"Tuples of sizes that a thorough pool compiles one graph for."
+
+_tickets: dict[str, pool.Ticket] = {}
+"By kernel key: graphs that are the same share a job."
+
+
+def later(job: Job, digest: str | None, inputs: list[torch.Tensor]) -> Compiled | None:
+    """The graph's callable for now; None where a thorough pool wants it compiled, and no worker can."""
+    ticket = None if digest is None else _order(job, digest, inputs)
+    if ticket is not None:
+        return Later(job, digest, inputs, ticket)
+    mine = pool.current()
+    if mine is not None and mine.thorough:
+        return None
+    log.info("a graph that no other process can compile runs eagerly (compile='now' compiles it here)")
+    return job.eager()
+
+
+class Later(Ways):
+    """One graph's callable. Where no worker can compile it, it stays eager."""
+
+    def __init__(self, job: Job, digest: str | None, inputs: list[torch.Tensor], ticket: pool.Ticket) -> None:
+        super().__init__()
+        self._job = job
+        self._digest = digest
+        self._eager = job.eager()
+        self._pattern = aliasing.pattern(inputs, range(len(inputs)))
+        self._ticket = ticket
+        self._pool = pool.pool()
+
+    def default(self) -> Compiled:
+        return self._eager
+
+    def undecided(self, inputs: tuple[torch.Tensor, ...]) -> Sequence[Any]:
+        """A call while the kernel isn't there, or the one that finds it."""
+        ticket = self._ticket
+        if ticket.outcome is None:
+            if self._pool.thorough:
+                ticket.keep.note(inputs)
+            self._pool.look()
+        if ticket.outcome is None or torch.are_deterministic_algorithms_enabled():
+            return self._eager(*inputs)
+        if aliasing.pattern(inputs, range(len(inputs))) != self._pattern:
+            return self._eager(*inputs)
+        self._swap(list(inputs))
+        return self(*inputs)
+
+    def _swap(self, inputs: list[torch.Tensor]) -> None:
+        """Go on with what the worker made."""
+        folder = self._ticket.folder
+        run = self._job.opened(folder, inputs) if folder is not None else None
+        if run is None and self._elsewhere():
+            run = self._job.make(self._digest, inputs)
+        self.settle(self._eager if run is None else self._job.ready(run, self._digest, inputs, lambda: self._eager))
+
+    def _elsewhere(self) -> bool:
+        """Whether a thorough pool leaves the graph to this process."""
+        failure = self._ticket.outcome.failure if self._ticket.outcome else None
+        return self._pool.thorough and failure is not None and failure.kind == failures.ELSEWHERE
+
+
+def _order(job: Job, digest: str, inputs: Sequence[torch.Tensor]) -> pool.Ticket | None:
+    """A ticket for the kernel of this key; None where no worker can make it."""
+    if digest in _tickets:
+        return _tickets[digest]
+    data = jobs.encode(job.program, inputs, job.options, digest)
+    if data is None:
+        return None
+    job.about = ambient.about()
+    lasts = job.store is not None and job.store.writable
+    try:
+        found = pool.pool().submit(data, job.name(), Keeper(job, digest, data), lasts)
+    except OSError as error:
+        log.warning("a graph runs eagerly, since no process can be started to compile it: %s", error)
+        return None
+    events.count("graphs_requested")
+    _tickets[digest] = found
+    return found
+
+
+class Keeper:
+    """Keeps what a worker made of a job, and answers where it lies."""
+
+    def __init__(self, job: Job, digest: str, data: bytes) -> None:
+        self.job = job
+        self.digest = digest
+        self.data = data
+        self.sizes: dict[Any, list[torch.Tensor]] = {}
+        "inputs like those of a call with other sizes, as they are needed where a kernel doesn't serve them"
+
+    def note(self, inputs: Sequence[torch.Tensor]) -> None:
+        """Remember the sizes of a call that a kernel may turn out not to serve; no values."""
+        if not any(item.dynamic for item in self.job.program.inputs) or len(self.sizes) >= MANY:
+            return
+        key = tuple((each.shape, each.stride()) for each in inputs)
+        if key not in self.sizes:
+            self.sizes[key] = [_like(each) for each in inputs]
+
+    def order_each(self, made: Path) -> None:
+        """Have each tuple of sizes compiled that the kernel doesn't serve."""
+        if not (made / SHAPES).exists() and not (made / CONDITIONS).exists():
+            return
+        job = self.job.of_one_size()
+        relied_on = conditions.decode((made / CONDITIONS).read_bytes()) if (made / CONDITIONS).exists() else []
+        for inputs in self.sizes.values():
+            if not relied_on or not all(condition.holds(inputs) for condition in relied_on):
+                _order(job, inductor.kernel_key(job.program, inputs, job.options), inputs)
+        self.sizes.clear()
+
+    def __call__(self, outcome: spool.Outcome, made: Path) -> Path | None:
+        job = self.job
+        if outcome.failure is not None:
+            if outcome.failure.kind == failures.ELSEWHERE:
+                log.info("a graph runs eagerly, since a worker can't compile it: %s", outcome.failure.what)
+            else:
+                job.failed(self.digest, outcome.failure, self.data)
+            return None
+        files: Files = {path.name: path for path in made.iterdir() if path.name != spool.OUTCOME}
+        if OUTER in files:
+            events.count("graphs_compiled")
+        self.order_each(made)
+        kept = job.save(self.digest, files) if outcome.lasting else None
+        if kept is None:
+            return made
+        shutil.rmtree(made, ignore_errors=True)
+        return kept
+
+
+def _like(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same kind, without the values; parameters are there anyway."""
+    if isinstance(tensor, torch.nn.Parameter):
+        return tensor
+    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    return made.zero_().requires_grad_(tensor.requires_grad)

@@ -1,0 +1,137 @@
+"""From a graph to the files of its kernel: what inductor is asked for, in the program's process or in a worker.
+
+What comes of a graph without a kernel are files as well: `eager` (the reason
+why it is run so), `shapes` (each tuple of sizes has a kernel of its own) or
+`ordinary` (inductor's ordinary path compiles it in each process).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from aotdyn.backends import aliasing, context, fast_checks, joint, packages, split
+from aotdyn.backends.context import Interpreted
+from aotdyn.backends.packages import EAGER, ORDINARY, OUTER, SHAPES, Files, Ordinary
+from aotdyn.backends.split import Split, Unsuitable
+from aotdyn.graph import build, data
+from aotdyn.graph import program as programs
+from aotdyn.graph.program import Program
+
+log = logging.getLogger("aotdyn.backends")
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A kernel's files, and whether another process would get the same."""
+
+    files: Files
+    lasting: bool = True
+
+
+def make(program: Program, inputs: Sequence[torch.Tensor], options: dict[str, Any], scratch: Path) -> Made:
+    """Compile a graph for inputs like these; files that aren't bytes lie in `scratch`.
+
+    Raises:
+        Exception: what inductor raises; `lasting` tells whether it would in every process.
+    """
+    inputs = list(inputs)
+    try:
+        with context.preserved(), fast_checks.vector_instructions():
+            return _make(program, inputs, options, scratch)
+    except Unsuitable as error:
+        return Made({EAGER: str(error).encode()})
+    except context.Specialized as error:
+        if any(item.dynamic for item in program.inputs):
+            return Made({SHAPES: b""})
+        return Made({EAGER: str(error).encode()})  # facts about numbers of the data
+
+
+def _make(program: Program, inputs: list[torch.Tensor], options: dict[str, Any], scratch: Path) -> Made:
+    module = programs.to_module(program)
+    mode, fakes = context.fake_inputs(program, inputs)
+    seen = context.interpret(module, mode, fakes)
+    if any(tensor.device.type != "cpu" for tensor in build.tensors(list(seen.values.values()))):
+        raise Unsuitable("a tensor isn't on the CPU")
+    apart = len({context.storage(tensor) for tensor in inputs}) == len(inputs)
+    overlapping = seen.mutating and (not apart or aliasing.pattern(inputs, range(len(inputs))))
+    if not seen.needs_grad:
+        if seen.reshaped:
+            raise Unsuitable("a tensor changes its shape in place")
+        if overlapping:
+            raise Unsuitable("it writes to inputs that share memory")
+        return _kernel(program, inputs, split.split(module, program.inputs, seen), None, options, scratch)
+    written = split.written_inputs(module.graph.find_nodes(op="placeholder"), seen)
+    try:
+        _check_gradients(seen, bool(overlapping))
+        seen.hidden = context.hidden_writes(program, inputs, written)
+        parts = split.split(module, program.inputs, seen)
+        return _kernel(program, inputs, parts, seen if parts.trained else None, options, scratch)
+    except context.Specialized:
+        raise
+    except Exception as error:
+        if not isinstance(error, Unsuitable) and of_the_compiler(error):
+            raise  # inductor's ordinary path would ask the same compiler
+        log.info("a graph with gradients is compiled in each process: %s", error, exc_info=log.isEnabledFor(10))
+        marker = Ordinary(f"{type(error).__name__}: {error}"[:2000], written)
+        kept = isinstance(error, Unsuitable) or lasting(error)
+        return Made({ORDINARY: msgspec.msgpack.encode(marker)}, kept)
+
+
+def _kernel(
+    program: Program,
+    inputs: list[torch.Tensor],
+    parts: Split,
+    seen: Interpreted | None,
+    options: dict[str, Any],
+    scratch: Path,
+) -> Made:
+    """Compile a kernel; with gradients if there is what was `seen` of them."""
+    files: Files = {OUTER: data.encode(parts.outer)}
+    if parts.inner is not None and seen is not None:
+        files |= joint.package(parts, program, inputs, seen, options, scratch)
+    elif parts.inner is not None:
+        files |= packages.package(parts.inner, program, [tensor.detach() for tensor in inputs], options, scratch)
+    return Made(files)
+
+
+def _check_gradients(seen: Interpreted, overlapping: bool) -> None:
+    """Raise Unsuitable for a graph whose gradients no kernel can give."""
+    if seen.reshaped:
+        raise Unsuitable("a tensor changes its shape in place, in a graph with gradients")
+    if overlapping:
+        raise Unsuitable("it writes to inputs that share memory, in a graph with gradients")
+    if seen.inference:
+        raise Unsuitable("inference mode in a graph with gradients")
+    if not torch.is_grad_enabled():
+        raise Unsuitable("gradients are turned on inside the graph")
+
+
+def lasting(error: Exception) -> bool:
+    """Whether inductor would refuse the graph in every process: not for a broken compiler or a full disk."""
+    from torch._inductor import exc
+
+    return isinstance(error, exc.InductorError | exc.OperatorIssue) and not _passing(error)
+
+
+def of_the_compiler(error: Exception) -> bool:
+    """Whether the C++ compiler failed, so that another one may do better."""
+    from torch._inductor import exc
+
+    return isinstance(inner(error), (exc.CppCompileError, exc.InvalidCxxCompiler, subprocess.SubprocessError))
+
+
+def _passing(error: Exception) -> bool:
+    return of_the_compiler(error) or isinstance(inner(error), OSError)
+
+
+def inner(error: Exception) -> BaseException:
+    """What inductor has wrapped."""
+    return getattr(error, "inner_exception", error)

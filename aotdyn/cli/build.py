@@ -1,0 +1,52 @@
+"""`build`: what `run` does, with a pool that lets nothing go, and a wait without limit at the end."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from aotdyn.backends.pool import Pool
+from aotdyn.report import events
+
+UNBUILT = 4
+"Exit status of a build that leaves a graph without a kernel that could have one."
+
+
+def prepare() -> None:
+    """Have the pool compile all that the program meets."""
+    from aotdyn.backends import pool
+
+    pool.pool(thorough=True)
+
+
+def finish() -> int:
+    """Wait until all is compiled, say what came of it; the exit status, 0 if all has a kernel."""
+    from aotdyn.backends import pool
+
+    mine = pool.current()
+    assert mine is not None
+    try:
+        _wait(mine)
+    except KeyboardInterrupt:
+        print(f"aotdyn build: stopped, {len(mine.open)} of {mine.total} are not compiled", file=sys.stderr)
+        return 130
+    stats = events.snapshot()
+    there = "" if stats["graphs_compiled"] or mine.failed else "; all was stored already"
+    print(f"aotdyn build: {stats['graphs_compiled']} compiled, {stats['traced']} traced{there}", file=sys.stderr)
+    for name, failure in mine.failed:
+        print(f"  no kernel for {name}, which runs eagerly: {failure.what}", file=sys.stderr)
+    return UNBUILT if mine.failed else 0
+
+
+def _wait(mine: Pool) -> None:
+    from aotdyn.report import progress
+
+    if not mine.open:
+        return
+    with progress.line("aotdyn build: compiling") as say:
+
+        def tell(pool: Pool) -> None:
+            what = pool.open[0].name if pool.open else ""
+            say(pool.total - len(pool.open), pool.total, what)
+
+        mine.wait(math.inf, tell)

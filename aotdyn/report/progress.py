@@ -1,0 +1,59 @@
+"""One line on stderr for a user who waits for kernels: rewritten in place on a terminal, else printed once."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+WIDTH = 20
+
+
+@contextlib.contextmanager
+def line(title: str) -> Iterator[Callable[..., None]]:
+    """Give a function that is told how many are done, of how many, and at what one is."""
+    terminal = _is_terminal()
+    start = time.monotonic()
+    shown = ""
+    if not terminal:
+        _write(title + "\n")
+
+    def say(done: int, total: int, what: str = "") -> None:
+        nonlocal shown
+        about = f": {what}" if what else ""
+        text = f"\r{title}: {bar(done, total)} {left(done, total, time.monotonic() - start)}{about}"
+        if terminal and text != shown:
+            shown = text
+            _write(f"{text}\x1b[K")
+
+    try:
+        yield say
+    finally:
+        if terminal:
+            _write("\r\x1b[K")
+
+
+def bar(done: int, total: int) -> str:
+    """What is done, as a bar and in numbers."""
+    full = WIDTH * done // max(total, 1)
+    return f"[{'#' * full}{'.' * (WIDTH - full)}] {done}/{total}"
+
+
+def left(done: int, total: int, seconds: float) -> str:
+    """How long it has taken, and how long it may take still."""
+    guess = f", about {seconds / done * (total - done):.0f} s left" if done and done < total else ""
+    return f"{seconds:.0f} s{guess}"
+
+
+def _is_terminal() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def _write(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
