@@ -129,7 +129,7 @@ def test_build_compiles_all_that_a_program_meets(project):
         """,
     )
     done = project.python("-m", "aotdyn", "build", "--backend=inductor", "--jobs=2", "app.py")
-    assert (done.returncode, done.stdout) == (5, "12.0\n30.0\n56.0\n"), done.stderr
+    assert (done.returncode, done.stdout) == (5, "24.0\n60.0\n112.0\n"), done.stderr
     assert "2 compiled" in done.stderr
     done = project.run("--backend=inductor", "--require-warm", "app.py")
     assert done.returncode == 5, done.stderr

@@ -67,4 +67,7 @@ def test_report_in_words(monkeypatch):
     assert "2 x  app.py:3 in main" in shown
     assert "f: `x.shape[0]` was 8, is 9" in shown
     assert "g: no tensor operations" in shown
-    assert text.not_warm(2, ["a.f", "a.g"]) == "aotdyn: not warm, 2 traces had to be made:\n  a.f\n  a.g"
+    cold = {"traced": 2, "graphs_compiled": 1, "graphs_requested": 0}
+    told = text.not_warm(cold, ["a.f", "a.g"])
+    assert told == "aotdyn: not warm, 2 traces and 1 kernel had to be made:\n  a.f\n  a.g"
+    assert not text.not_warm({"traced": 0, "graphs_compiled": 0}, [])
