@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +26,9 @@ MANY = 32
 "Tuples of sizes that a thorough pool compiles one graph for."
 
 _tickets: dict[str, pool.Ticket] = {}
-"By kernel key: graphs that are the same share a job."
+"By kernel key: graphs that are the same share a job. A fork of the program begins anew."
+
+os.register_at_fork(after_in_child=_tickets.clear)
 
 
 def later(job: Job, digest: str | None, inputs: list[torch.Tensor]) -> Compiled | None:

@@ -38,6 +38,9 @@ NICENESS = 10
 
 COMMAND = (sys.executable, "-P", "-m", "aotdyn.backends.worker")
 
+NOT_FOR_WORKERS = ("AOTDYN_", "PYTHONINSPECT", "PYTHONWARNINGS")
+"Beginnings of the names of variables that are meant for the program."
+
 STARTS = 3
 "Workers that may end one after another without having finished a job."
 
@@ -178,7 +181,7 @@ class Pool:
 
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(__file__).resolve().parents[2])
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("AOTDYN_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_FOR_WORKERS)}
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         environment = {**kept, "AOTDYN_DISABLE": "1", "PYTHONPATH": path, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         command = [*COMMAND, str(self.folder), str(self.timeout), str(NICENESS)]

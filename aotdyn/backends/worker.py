@@ -20,13 +20,15 @@ from pathlib import Path
 IDLE = 20.0
 "Seconds without a job after which a worker ends."
 
+LONGEST = 1e6
+
 GRACE = 15.0
 "Seconds past its time after which a job is cut off even where no Python code runs."
 
 
 def main() -> None:
     """Compile until there is nothing to do."""
-    folder, timeout = Path(sys.argv[1]), float(sys.argv[2])
+    folder, timeout = Path(sys.argv[1]), min(float(sys.argv[2]), LONGEST)
     os.nice(int(sys.argv[3]))
     threading.Thread(target=_die_with_the_program, args=(folder,), daemon=True).start()
     last = time.monotonic()
