@@ -86,6 +86,16 @@ def viewed(proxy: types.MappingProxyType) -> Any:
     return gc.get_referents(proxy)[0]
 
 
+def generator_facts(generator: types.GeneratorType) -> tuple[str, str]:
+    """Digest of the code of a generator that hasn't started, and its module; two empty strings for another."""
+    from aotdyn.rewrite.digest import digest
+
+    frame = generator.gi_frame
+    if frame is None or generator.gi_running or generator.gi_suspended:
+        return "", ""
+    return digest(generator.gi_code), frame.f_globals.get("__name__", "")
+
+
 COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 """Layouts of sparse tensors that hold one dimension's indices compressed."""
 
@@ -139,6 +149,10 @@ PURE: dict[str, Accessor] = {
         lambda d, key: dict.__contains__(d, key), "whether a dict holds a class, function or module"
     ),
     "dict.get": Accessor(lambda d, key: dict.get(d, key), "what a dict holds under a class, function or module"),
+    "generator.facts": Accessor(generator_facts, "code and module of a generator that hasn't started"),
+    "generator.local": Accessor(
+        lambda generator, name: generator.gi_frame.f_locals[name], "a variable of a generator that hasn't started"
+    ),
     "mappingproxy.mapping": Accessor(viewed, "the mapping that a mappingproxy is a view of"),
     "class.holds": Accessor(lambda cls, name: name in vars(cls), "whether a class itself holds a name"),
     "class.own": Accessor(lambda cls, name: vars(cls)[name], "what a class itself holds under a name"),

@@ -291,6 +291,11 @@ def advanced(iterator: Iterator[Any], count: int) -> Iterator[Any]:
     return iterator
 
 
+def used_up(generator: Any) -> None:
+    """Ends a generator that hasn't started: none of its code runs."""
+    generator.close()
+
+
 def dict_iterator_at(mapping: dict, position: int, what: str = "keys") -> Iterator[Any]:
     """An iterator over a dict's keys, values or items that has already given `position` of them."""
     return advanced(iter(getattr(dict, what)(mapping)), position)
@@ -408,6 +413,7 @@ _FUNCTIONS = (
     sequence_iterator_at,
     reversed_at,
     advanced,
+    used_up,
     dict_iterator_at,
     zip_strict,
     zip_longest_filled,

@@ -248,6 +248,12 @@ def _proxy(t: Any, obj: Any, source: Source) -> Value:
     return load_proxy(t, obj, source)
 
 
+def _generator(t: Any, obj: Any, source: Source) -> Value:
+    from .opcodes.generators import load_generator
+
+    return load_generator(t, obj, source)
+
+
 def _partial(t: Any, obj: functools.partial, source: Source) -> Value:
     from .builtins.partials import load_partial
 
@@ -298,6 +304,7 @@ LOADERS: dict[type, Callable[[Any, Any, Source], Value]] = {
     types.FunctionType: _function,
     types.MethodType: _method,
     types.CellType: _cell,
+    types.GeneratorType: _generator,
     types.MappingProxyType: _proxy,
     functools.partial: _partial,
     functools._lru_cache_wrapper: _memoised,

@@ -13,6 +13,7 @@ from .values import (
     Cell,
     Class,
     Function,
+    Generator,
     Mapping,
     Namespace,
     Object,
@@ -62,6 +63,10 @@ def write_back(e: Any, value: Value) -> None:
         _replay_mapping(e, register, value)
     elif isinstance(value, SetValue):
         e.helper("replace_set", register, e.add("set", [e.value(each) for each in value.items.values()]))
+    elif isinstance(value, Generator):
+        if not value.closed:
+            raise Unbuildable(value, "a generator from outside can't be put where the trace took it")
+        e.helper("used_up", register)
     elif isinstance(value, OutsideIterator):
         value.replay(e, register)
     elif isinstance(value, (Object, Function)):

@@ -583,14 +583,18 @@ class SequenceIterator(Iterator):
 
 
 class Generator(Value):
-    """A generator whose frame the tracer runs; it can't be rebuilt once started."""
+    """A generator whose frame the tracer runs; it can't be rebuilt once started.
 
-    __slots__ = ("closed", "frame", "running", "started")
+    One from outside (`obj`) hasn't started there. It is left as it was, or used up.
+    """
+
+    __slots__ = ("closed", "frame", "obj", "running", "started")
     cls = types.GeneratorType
 
-    def __init__(self, frame: Frame) -> None:
-        super().__init__()
+    def __init__(self, frame: Frame, source: Source | None = None, obj: Any = None) -> None:
+        super().__init__(source)
         self.frame = frame
+        self.obj = obj
         self.started = False
         self.closed = False
         self.running = False

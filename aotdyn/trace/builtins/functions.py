@@ -12,12 +12,14 @@ from aotdyn.guards.sources import Pure
 from aotdyn.trace import flows, model
 from aotdyn.trace.control import Break, Raised, graph_break
 from aotdyn.trace.handlers import handles
+from aotdyn.trace.model.calls import special_method
 from aotdyn.trace.model.groups import exceptions_of
 from aotdyn.trace.values import (
     Builtin,
     Class,
     Const,
     Function,
+    Generator,
     Group,
     InstanceDict,
     Mapping,
@@ -301,6 +303,9 @@ def _next(t: Any, iterator: Value, *default: Value) -> Value:
     iterator = force(iterator)
     if isinstance(iterator, (Sequence, Mapping, SetValue, Const, Scalar, Tensor, Function, Class)):
         return t.raise_(TypeError, f"'{type_name(iterator)}' object is not an iterator")
+    own = special_method(t, iterator, "__next__") if isinstance(iterator, (Generator, Object)) else None
+    if own is not None and not default:
+        return model.call(t, own, [], {})  # its StopIteration may have a value
     item = model.advance(t, iterator)
     if item is not None:
         return item

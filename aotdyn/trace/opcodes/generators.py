@@ -6,14 +6,22 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
+from aotdyn.guards import naming
+from aotdyn.guards.pure import PURE
+from aotdyn.guards.sources import Known, Pure
+from aotdyn.rewrite.originals import original
+
 from .. import model
 from ..control import Raised, graph_break
+from ..decode import decode
 from ..handlers import handles
-from ..values import Const, Generator, Iterator, Object, Sequence, Value, force
+from ..values import Cell, Const, Generator, Iterator, Object, Opaque, Sequence, Value, force
 from .exceptions import Chained, _set, as_exception, new_exception
 from .table import opcode
 
 if TYPE_CHECKING:
+    from aotdyn.guards.sources import Source
+
     from ..decode import Instruction
     from ..frame import Frame
 
@@ -54,6 +62,43 @@ def SEND(t: Any, frame: Frame, ins: Instruction) -> None:
     frame.push(value)
 
 
+# -- From outside -----------------------------------------------------------------------------------------------------
+
+
+def load_generator(t: Any, obj: types.GeneratorType, source: Source) -> Value:
+    """A generator from outside: one that hasn't started is run by the trace, from its code and variables.
+
+    Its variables are told by its frame, cells are not: code that writes to
+    one, or makes functions, is left to Python, as is a generator on its way.
+    """
+    t.guard("TYPE", source, types.GeneratorType)
+    facts = PURE["generator.facts"].function(obj)
+    t.guard("CONST", Pure("generator.facts", source), facts)
+    frame = obj.gi_frame
+    if not facts[0] or frame is None or naming.module_name(frame.f_globals) is None or not _runs_alone(obj):
+        return Opaque(obj, source)
+    code = original(obj.gi_code)
+    values = {
+        name: t.wrap(value, Pure("generator.local", source, Known(name))) for name, value in frame.f_locals.items()
+    }
+    cells = {name: Cell(values.pop(name, None)) for name in code.co_freevars}
+    from ..frame import Frame
+
+    made = Frame(t, code, t.namespace(frame.f_globals), values, cells, caller=t.frame)
+    made.index = next(i for i, ins in enumerate(made.decoded.instructions) if ins.opname == "RETURN_GENERATOR")
+    made.next = made.index + 1
+    made.generator = Generator(made, source, obj)
+    t.generators.append(made.generator)
+    return made.generator
+
+
+def _runs_alone(obj: types.GeneratorType) -> bool:
+    """Whether a generator's code neither shares variables that may change nor holds other code."""
+    code = original(obj.gi_code)
+    writes = any(ins.opname in ("STORE_DEREF", "DELETE_DEREF") for ins in decode(code).instructions)
+    return not code.co_cellvars and not writes and not any(isinstance(each, types.CodeType) for each in code.co_consts)
+
+
 # -- Going on ---------------------------------------------------------------------------------------------------------
 
 
@@ -73,6 +118,10 @@ def resume_generator(
         if thrown is not None:
             raise Raised(thrown)
         return "return", Const(None)
+    if gen.source is not None and not gen.started:
+        gen.born = t.break_position()  # before it Python may go on with it
+        if gen.frame.cells and any(isinstance(each, Cell) for each in t.changed):
+            graph_break("A generator from outside may see a variable that has changed.")
     t.mutated(gen)
     return _run(t, gen, sent or Const(None), thrown)
 
