@@ -8,7 +8,6 @@ attempt; the next takes that number as any other.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from aotdyn.guards.constants import NUMBERS
 from aotdyn.guards.sources import Known, Pure
 
 from .control import LookedAt
+from .symbols import FUNCTIONS
 from .values import Const, Sequence
 
 if TYPE_CHECKING:
@@ -33,11 +33,6 @@ MOST = 1024
 """Numbers of a tensor that may flow, each by itself."""
 DIVIDING = ("/", "//", "%")
 """Operators that take every number but 0 on their right."""
-FUNCTIONS = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul,
-    "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
-}  # fmt: skip
-"""What these operators compute."""
 
 
 class Flow(Const):

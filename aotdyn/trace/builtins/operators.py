@@ -6,24 +6,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from aotdyn.trace import model
+from aotdyn.trace import model, symbols
 from aotdyn.trace.control import Break
 from aotdyn.trace.handlers import HANDLERS, handles
 from aotdyn.trace.values import Builtin, Const, Method, Opaque, Value, force
 
 from .common import each, new_tuple, none, number, same_or_equal, text
-
-BINARY = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
-    "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^",
-}  # fmt: skip
-COMPARE = {"lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">="}
-UNARY = {"neg": "-", "pos": "+", "invert": "~"}
-
-
-def _named(name: str) -> list[Any]:
-    """The functions of `operator` for a special method: `operator.add` is `operator.__add__`."""
-    return [getattr(operator, f"__{name}__")]
 
 
 def _binary(symbol: str) -> Callable[..., Value]:
@@ -42,13 +30,12 @@ def _unary(symbol: str) -> Callable[..., Value]:
     return lambda t, a: model.unary(t, symbol, a)
 
 
-for _name, _symbol in BINARY.items():
-    handles(*_named(_name))(_binary(_symbol))
-    handles(*_named(f"i{_name}"))(_inplace(_symbol))
-for _name, _symbol in COMPARE.items():
-    handles(*_named(_name))(_compare(_symbol))
-for _name, _symbol in UNARY.items():
-    handles(*_named(_name))(_unary(_symbol))
+for _symbol, _function in symbols.FUNCTIONS.items():
+    handles(_function)(_binary(_symbol) if _symbol in symbols.ARITHMETIC else _compare(_symbol))
+for _symbol, _function in symbols.IN_PLACE.items():
+    handles(_function)(_inplace(_symbol))
+for _symbol, _function in symbols.UNARY.items():
+    handles(_function)(_unary(_symbol))
 
 
 @handles(operator.abs)

@@ -15,6 +15,8 @@ import torch
 from ..control import Break, NotConstant, Raised
 from ..flows import Flow, arithmetic, compared, joined, negated, text
 from ..flows import truth as flow_truth
+from ..symbols import ARITHMETIC, COMPARISONS, FUNCTIONS, REFLECTED, SIGNS
+from ..symbols import UNARY as SIGNED
 from ..values import (
     Array,
     Builtin,
@@ -45,34 +47,9 @@ from .refused import refuse
 if TYPE_CHECKING:
     from ..tracer import Tracer
 
-BINARY = {
-    "+": ("add", operator.add),
-    "-": ("sub", operator.sub),
-    "*": ("mul", operator.mul),
-    "/": ("truediv", operator.truediv),
-    "//": ("floordiv", operator.floordiv),
-    "%": ("mod", operator.mod),
-    "**": ("pow", operator.pow),
-    "@": ("matmul", operator.matmul),
-    "<<": ("lshift", operator.lshift),
-    ">>": ("rshift", operator.rshift),
-    "&": ("and", operator.and_),
-    "|": ("or", operator.or_),
-    "^": ("xor", operator.xor),
-}
-COMPARE = {
-    "<": ("lt", operator.lt, "gt"),
-    "<=": ("le", operator.le, "ge"),
-    "==": ("eq", operator.eq, "eq"),
-    "!=": ("ne", operator.ne, "ne"),
-    ">": ("gt", operator.gt, "lt"),
-    ">=": ("ge", operator.ge, "le"),
-}
-UNARY: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "-": ("neg", operator.neg),
-    "+": ("pos", operator.pos),
-    "~": ("invert", operator.invert),
-}
+BINARY = {symbol: (name, FUNCTIONS[symbol]) for symbol, name in ARITHMETIC.items()}
+COMPARE = {symbol: (name, FUNCTIONS[symbol], REFLECTED[symbol]) for symbol, name in COMPARISONS.items()}
+UNARY = {symbol: (name, SIGNED[symbol]) for symbol, name in SIGNS.items()}
 NOT_IMPLEMENTED = Const(NotImplemented)
 
 

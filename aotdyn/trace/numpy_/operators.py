@@ -10,15 +10,15 @@ import numpy
 from ..control import Break
 from ..flows import data
 from ..handlers import handles
+from ..symbols import FUNCTIONS, IN_PLACE, UNARY
 from ..torch_.methods import numbers
-from ..torch_.tensors import BINARY, shape_value
+from ..torch_.tensors import shape_value
 from ..values import Array, Const, Scalar, Sequence, Value, force
 from .functions import CHECKS, call_numpy
 
 CHECKED = {"**": "power", "//": "floor_divide", "%": "remainder"}
 LEFT_OUT = ("<<", ">>")
 """Operators whose values differ for some operands."""
-UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
 
 
 def array_binary(t: Any, symbol: str, a: Value, b: Value, inplace: bool = False) -> Value:
@@ -27,8 +27,7 @@ def array_binary(t: Any, symbol: str, a: Value, b: Value, inplace: bool = False)
         raise Break(f"`{symbol}` of an array and something else")
     if symbol in CHECKED:
         CHECKS[CHECKED[symbol]]((a, b))
-    plain, changing = BINARY[symbol]
-    function = getattr(operator, changing if inplace else plain)
+    function = (IN_PLACE if inplace else FUNCTIONS)[symbol]
     return call_numpy(t, f"`{symbol}`", function, function, (a, b), cast=True)
 
 

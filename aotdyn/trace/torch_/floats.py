@@ -20,7 +20,8 @@ from aotdyn.graph.build import Operand
 from aotdyn.guards.sources import Source
 
 from ..control import Break, LookedAt
-from ..flows import FUNCTIONS, Drawn, Flow
+from ..flows import DIVIDING, TOTAL, Drawn, Flow
+from ..symbols import FUNCTIONS
 
 CARRIER = "torch.scalar_tensor"
 
@@ -50,7 +51,7 @@ def _from_outside(t: Any, flow: Flow) -> Operand:
 
 
 def _computed(t: Any, flow: Flow) -> Operand:
-    if flow.symbol not in FUNCTIONS:
+    if flow.symbol not in TOTAL + DIVIDING:
         refuse([flow])  # a number of data
     operands = [operand(t, each) if isinstance(each, Flow) else each.value for each in flow.operands]
     return Operand(*t.builder.call_function(FUNCTIONS[flow.symbol], operands, {}, t.stack_lines()))

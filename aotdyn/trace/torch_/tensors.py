@@ -15,6 +15,7 @@ from aotdyn.guards.sources import Attr, Pure
 
 from ..control import Break
 from ..handlers import HANDLERS
+from ..symbols import FUNCTIONS, IN_PLACE, UNARY
 from ..values import Const, Scalar, Sequence, Tensor, Value, force
 from . import calls, floats, leaf
 
@@ -43,15 +44,6 @@ HIDDEN = {
     "volatile": "it warns",
 }
 """Attributes that break, with the reason."""
-
-BINARY = {
-    "+": ("add", "iadd"), "-": ("sub", "isub"), "*": ("mul", "imul"), "/": ("truediv", "itruediv"),
-    "%": ("mod", "imod"), "//": ("floordiv", "ifloordiv"), "**": ("pow", "ipow"), "@": ("matmul", "imatmul"),
-    "<<": ("lshift", "ilshift"), ">>": ("rshift", "irshift"), "&": ("and_", "iand"), "|": ("or_", "ior"),
-    "^": ("xor", "ixor"), "<": ("lt", ""), "<=": ("le", ""), "==": ("eq", ""), "!=": ("ne", ""), ">": ("gt", ""),
-    ">=": ("ge", ""),
-}  # fmt: skip
-UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
 
 
 def tensor_attr(t: Any, v: Tensor, name: str) -> Value | None:
@@ -163,8 +155,7 @@ def tensor_binary(t: Any, symbol: str, a: Value, b: Value, inplace: bool) -> Val
     a, b = force(a), force(b)
     if not is_operand(a) or not is_operand(b):
         return None
-    plain, changing = BINARY[symbol]
-    return calls.record(t, getattr(operator, changing if inplace else plain), [a, b], {})
+    return calls.record(t, (IN_PLACE if inplace else FUNCTIONS)[symbol], [a, b], {})
 
 
 def tensor_compare(t: Any, symbol: str, a: Value, b: Value) -> Value | None:
@@ -310,7 +301,7 @@ def scalar_binary(t: Any, symbol: str, a: Value, b: Value) -> Value | None:
     for each in (a, b):
         if isinstance(each, Tensor) or not is_operand(each):
             return None
-    return scalar_call(t, getattr(operator, BINARY[symbol][0]), a, b)
+    return scalar_call(t, FUNCTIONS[symbol], a, b)
 
 
 def scalar_compare(t: Any, symbol: str, a: Value, b: Value) -> Value | None:
