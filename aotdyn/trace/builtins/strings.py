@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import json
 import math
 import re
 import string
@@ -17,7 +18,7 @@ from aotdyn.trace.control import Break, NotConstant
 from aotdyn.trace.handlers import foldable, handles
 from aotdyn.trace.values import Const, Object, Opaque, Scalar, SetValue, Tensor, Value, force
 
-from .common import each, fold, native, payload, receiver, type_name
+from .common import each, fold, native, new_tuple, payload, receiver, type_name
 from .iterators import Reversed
 from .numbers import tensor_number
 from .sets import ordered_items
@@ -197,6 +198,36 @@ def _pattern_method(method: Callable[..., Any]) -> Callable[..., Value]:
 
 for _name in ("match", "search", "fullmatch", "findall", "split", "sub", "subn"):
     handles(getattr(re.Pattern, _name))(_pattern_method(getattr(re.Pattern, _name)))
+
+
+@handles(re.Pattern.finditer)
+def _finditer(t: Any, self: Value, text: Value, *bounds: Value) -> Value:
+    found = known_pattern(t, self).finditer(_known(t, text), *(native(t, bound) for bound in bounds))
+    return model.iterate(t, new_tuple(Const(match) for match in found))
+
+
+@handles(re.finditer)
+def _finditer_of(t: Any, pattern: Value, text: Value, flags: Value | None = None) -> Value:
+    found = re.finditer(known_pattern(t, pattern), _known(t, text), native(t, flags or Const(0)))
+    return model.iterate(t, new_tuple(Const(match) for match in found))
+
+
+def _on_known(function: Callable[..., Any]) -> Callable[..., Value]:
+    """A Python function that computes from known values alone; its errors, which have attributes, are Python's."""
+
+    def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
+        given = [native(t, arg) for arg in args]
+        named = {name: native(t, arg) for name, arg in kwargs.items()}
+        try:
+            return model.constant(function(*given, **named))
+        except Exception as error:
+            raise Break(f"{function.__name__}() raises a {type(error).__name__}") from None
+
+    return handler
+
+
+for _function in (json.loads, json.dumps):
+    handles(_function)(_on_known(_function))
 
 
 def _re_function(function: Callable[..., Any]) -> Callable[..., Value]:

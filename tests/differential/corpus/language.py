@@ -8,8 +8,10 @@ import collections
 import dataclasses
 import enum
 import functools
+import json
 import math
 import operator
+import re
 import types
 
 import torch
@@ -363,3 +365,28 @@ def dc(x):
         a: int
 
     return x + P(3).a
+
+
+@program(whole=True)
+def json_of_constants(x):
+    read = json.loads('{"a": [1, 2.5, null, true, "s"]}')
+    read["b"] = 3
+    return x + read["a"][0], read, json.dumps(read), json.dumps({"b": 1, "a": (1, 2)}, sort_keys=True, indent=1)
+
+
+@program()
+def json_that_fails(x):
+    y = x + 1
+    try:
+        json.loads("{")
+    except json.JSONDecodeError as error:
+        return y, error.pos, str(error)
+
+
+PATTERN = re.compile("a")
+
+
+@program(whole=True)
+def matches_found(x):
+    ends = [match.end() for match in PATTERN.finditer("banana", 2)]
+    return x + 1, [match.start() for match in re.finditer("a", "banana")], ends
