@@ -86,14 +86,14 @@ def viewed(proxy: types.MappingProxyType) -> Any:
     return gc.get_referents(proxy)[0]
 
 
-def generator_facts(generator: types.GeneratorType) -> tuple[str, str]:
-    """Digest of the code of a generator that hasn't started, and its module; two empty strings for another."""
+def generator_facts(generator: types.GeneratorType) -> tuple[str, ...]:
+    """Digest of the code of a generator that hasn't started, and the names of its variables; empty for another."""
     from aotdyn.rewrite.digest import digest
 
     frame = generator.gi_frame
     if frame is None or generator.gi_running or generator.gi_suspended:
-        return "", ""
-    return digest(generator.gi_code), frame.f_globals.get("__name__", "")
+        return ()
+    return digest(generator.gi_code), *frame.f_locals
 
 
 COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
@@ -149,7 +149,7 @@ PURE: dict[str, Accessor] = {
         lambda d, key: dict.__contains__(d, key), "whether a dict holds a class, function or module"
     ),
     "dict.get": Accessor(lambda d, key: dict.get(d, key), "what a dict holds under a class, function or module"),
-    "generator.facts": Accessor(generator_facts, "code and module of a generator that hasn't started"),
+    "generator.facts": Accessor(generator_facts, "code and variables of a generator that hasn't started"),
     "generator.local": Accessor(
         lambda generator, name: generator.gi_frame.f_locals[name], "a variable of a generator that hasn't started"
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aotdyn.guards import naming
 from aotdyn.guards.pure import PURE
-from aotdyn.guards.sources import Known, Pure
+from aotdyn.guards.sources import Attr, Known, Pure
 from aotdyn.rewrite.originals import original
 
 from .. import model
@@ -75,8 +75,10 @@ def load_generator(t: Any, obj: types.GeneratorType, source: Source) -> Value:
     facts = PURE["generator.facts"].function(obj)
     t.guard("CONST", Pure("generator.facts", source), facts)
     frame = obj.gi_frame
-    if not facts[0] or frame is None or naming.module_name(frame.f_globals) is None or not _runs_alone(obj):
+    if not facts or frame is None or naming.module_name(frame.f_globals) is None or not _runs_alone(obj):
         return Opaque(obj, source)
+    globals = t.namespace(frame.f_globals)
+    t.guard("SAME", Attr(Attr(source, "gi_frame"), "f_globals"), globals.source)
     code = original(obj.gi_code)
     values = {
         name: t.wrap(value, Pure("generator.local", source, Known(name))) for name, value in frame.f_locals.items()
@@ -84,7 +86,7 @@ def load_generator(t: Any, obj: types.GeneratorType, source: Source) -> Value:
     cells = {name: Cell(values.pop(name, None)) for name in code.co_freevars}
     from ..frame import Frame
 
-    made = Frame(t, code, t.namespace(frame.f_globals), values, cells, caller=t.frame)
+    made = Frame(t, code, globals, values, cells, caller=t.frame)
     made.index = next(i for i, ins in enumerate(made.decoded.instructions) if ins.opname == "RETURN_GENERATOR")
     made.next = made.index + 1
     made.generator = Generator(made, source, obj)
