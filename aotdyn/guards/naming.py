@@ -80,6 +80,11 @@ NAMESPACES = (
 """Walked in this order for C objects; the first path found is the name."""
 
 
+def is_cython(obj: Any) -> bool:
+    """Whether an object is a function or method that Cython has compiled: each of its modules has a type for them."""
+    return type(obj).__name__ == "cython_function_or_method"
+
+
 def path_of(obj: Any) -> Path | None:
     """`(module, qualname)` that finds `obj` in any process that has imported the module, or None.
 
@@ -98,7 +103,7 @@ def path_of(obj: Any) -> Path | None:
     if isinstance(obj, torch._ops.HigherOrderOperator):
         path = ("torch.ops", f"higher_order.{obj.name()}")
         return path if _finds(path, obj) else None
-    if not isinstance(obj, NAMED_TYPES):
+    if not isinstance(obj, NAMED_TYPES) and not is_cython(obj):
         return None
     if isinstance(obj, DESCRIPTORS):
         owner = path_of(obj.__objclass__)

@@ -92,7 +92,7 @@ def _load(t: Any, obj: Any, source: Source) -> Value:
         return loader(t, obj, source)
     if issubclass(cls, torch.Tensor):
         return t.tensor_input(obj, source)
-    if issubclass(cls, C_FUNCTIONS):
+    if issubclass(cls, C_FUNCTIONS) or naming.is_cython(obj):
         return _c_function(t, obj, source)
     if issubclass(cls, type):
         return _class(t, obj, source)

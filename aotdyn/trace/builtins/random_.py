@@ -1,4 +1,4 @@
-"""Random numbers of `random`: drawn behind the guards, before the graph, in order.
+"""Random numbers of `random`, and numpy's old ones: drawn behind the guards, before the graph, in order.
 
 Where a number is looked at (compared, an index, a number of turns) Python
 draws it, and goes on behind it. Nothing else that the trace runs can move or
@@ -11,6 +11,8 @@ import math
 import random
 from collections.abc import Callable
 from typing import Any
+
+import numpy
 
 from aotdyn.guards.sources import Attr, Drawn
 from aotdyn.trace import flows, model
@@ -26,6 +28,12 @@ DRAWING = (
     *("randint", "randrange", "getrandbits"),
 )
 """Methods of `random.Random` that give a number."""
+OF_NUMPY = {
+    **dict.fromkeys(("rand", "randn", "random", "random_sample", "standard_normal", "standard_exponential"), 0),
+    **dict.fromkeys(("uniform", "normal", "laplace", "logistic", "gumbel", "lognormal", "randint"), 2),
+    **dict.fromkeys(("exponential", "poisson", "rayleigh"), 1),
+}
+"""Methods of numpy's `RandomState` that give a number, for this many arguments or fewer."""
 OTHERS = ("seed", "getstate", "setstate", "shuffle", "sample", "choice", "choices", "randbytes")
 
 
@@ -66,6 +74,15 @@ def _method(name: str) -> Callable[..., Value]:
     return lambda t, generator, *args: _draw(t, generator, name, args, random.Random(0))
 
 
+def _numpy_method(name: str, most: int) -> Callable[..., Value]:
+    def handler(t: Any, generator: Value, *args: Value, **kwargs: Value) -> Value:
+        if len(args) > most or kwargs:
+            raise Break("an array of random numbers is drawn by Python")
+        return _draw(t, generator, name, args, numpy.random.RandomState(0))
+
+    return handler
+
+
 def _function(function: Any) -> Callable[..., Value]:
     """The handler of a C function that is bound to the module's own generator."""
 
@@ -81,4 +98,6 @@ for _name in DRAWING:
     handles(getattr(random.Random, _name))(_method(_name))
 for _function_of in (random.random, random.getrandbits):
     handles(_function_of)(_function(_function_of))
+for _name, _most in OF_NUMPY.items():
+    handles(getattr(numpy.random.RandomState, _name))(_numpy_method(_name, _most))
 leave("the state of a random generator is Python's", *(getattr(random.Random, name) for name in OTHERS))

@@ -17,6 +17,7 @@ import numpy
 import torch
 
 from aotdyn.guards import constants
+from aotdyn.guards.naming import is_cython
 from aotdyn.guards.sources import Attr, ClassAttr, Item, Source
 
 from ..control import Break, Raised
@@ -151,7 +152,7 @@ def bind_raw(t: Tracer, raw: Any, source: Source | None, instance: Value | None,
         return call(t, _wrap_raw(t, raw.fget, Attr(source, "fget") if source else None), [instance], {})
     if isinstance(raw, types.ClassMethodDescriptorType):
         return Method(Builtin(raw), class_value(t, owner))
-    if isinstance(raw, C_CALLABLES):
+    if isinstance(raw, C_CALLABLES) or is_cython(raw):
         return (
             Builtin(raw)
             if instance is None or isinstance(raw, types.BuiltinFunctionType)

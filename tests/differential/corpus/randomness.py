@@ -9,6 +9,7 @@ import torch
 from differential import program
 
 RNG = random.Random(7)
+STATE = np.random.RandomState(5)
 
 
 class Holder:
@@ -123,6 +124,12 @@ def only_random(x):
 def seeded():
     np.random.seed(3)
     return (torch.ones(2, 3),)
+
+
+@program(seeded, calls=3, whole=True)
+def of_numpy(x):
+    state = STATE.normal()
+    return x * np.random.rand() + np.random.uniform(-1, 1), np.random.normal(), np.random.randint(5), state
 
 
 @program(seeded, calls=3)
