@@ -14,7 +14,7 @@ from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Builtin, Const, Sequence, Value, force
 
 from .classes import ClassDict
-from .common import type_name
+from .common import fold, type_name
 from .functions import repr_text, str_text
 
 
@@ -63,56 +63,49 @@ def _made(t: Any, mapping: Value) -> Value:
     return MappingProxy(known)
 
 
-def _forwarded(operation: Callable[..., Value]) -> Callable[..., Value]:
-    """A method of proxies: that of the mapping behind it."""
+def _found(t: Any, mapping: ClassDict, key: Value, default: Value | None = None) -> Value:
+    return mapping.find(t, key) or default or Const(None)
+
+
+def _own(t: Any, mapping: ClassDict, key: Value) -> Value:
+    return mapping.find(t, key) or t.raise_(KeyError, key)
+
+
+OF_CLASSES: dict[str, Callable[..., Value]] = {
+    "__contains__": lambda t, mapping, key: Const(mapping.find(t, key) is not None),
+    "__getitem__": _own,
+    "get": _found,
+}
+"""What is known of `cls.__dict__`."""
+OPERATIONS: dict[str, Callable[..., Value]] = {
+    "__contains__": model.contains,
+    "__getitem__": model.get_item,
+    "__iter__": model.iterate,
+    "__len__": lambda t, mapping: model.call(t, Builtin(len), [mapping], {}),
+    "__or__": lambda t, mapping, other: model.binary(t, "|", mapping, target(other)),
+    "__ror__": lambda t, mapping, other: model.binary(t, "|", target(other), mapping),
+}
+"""What the methods do to the mapping behind a proxy, where they don't call its own of the same name."""
+
+
+def _method(name: str) -> Callable[..., Value]:
+    """The handler of a method of proxies."""
+    operation = OPERATIONS.get(name) or (lambda t, mapping, *args: model.call_method(t, mapping, name, *args))
 
     def handler(t: Any, self: Value, *args: Value) -> Value:
         known = force(self)
+        if isinstance(known, ClassDict) and name in OF_CLASSES:
+            return OF_CLASSES[name](t, known, *args)
+        if isinstance(known, Const):
+            return fold(t, getattr(types.MappingProxyType, name), known, *args)
         if not isinstance(known, MappingProxy):
-            raise Break(f"a method of mappingproxy on a {type_name(known)}")
+            raise Break(f"{name} of the names of a class")
         return operation(t, target(known), *args)
 
     return handler
 
 
-def _named(name: str) -> Callable[..., Value]:
-    return lambda t, mapping, *args: model.call_method(t, mapping, name, *args)
-
-
-@handles(types.MappingProxyType.__contains__)
-def _contains(t: Any, self: Value, key: Value) -> Value:
-    known = force(self)
-    if isinstance(known, ClassDict):
-        return Const(known.find(t, key) is not None)
-    return _forwarded(model.contains)(t, known, key)
-
-
-@handles(types.MappingProxyType.__getitem__)
-def _getitem(t: Any, self: Value, key: Value) -> Value:
-    known = force(self)
-    if isinstance(known, ClassDict):
-        found = known.find(t, key)
-        return found if found is not None else t.raise_(KeyError, key)
-    return _forwarded(model.get_item)(t, known, key)
-
-
-@handles(types.MappingProxyType.get)
-def _get(t: Any, self: Value, key: Value, default: Value | None = None) -> Value:
-    known = force(self)
-    if isinstance(known, ClassDict):
-        return known.find(t, key) or default or Const(None)
-    return _forwarded(_named("get"))(t, known, key, *(() if default is None else (default,)))
-
-
-for _name in ("keys", "values", "items", "copy", "__reversed__"):
-    handles(getattr(types.MappingProxyType, _name))(_forwarded(_named(_name)))
-handles(types.MappingProxyType.__iter__)(_forwarded(model.iterate))
-handles(types.MappingProxyType.__len__)(_forwarded(lambda t, mapping: model.call(t, Builtin(len), [mapping], {})))
-handles(types.MappingProxyType.__or__)(
-    _forwarded(lambda t, mapping, other: model.binary(t, "|", mapping, target(other)))
-)
-handles(types.MappingProxyType.__ror__)(
-    _forwarded(lambda t, mapping, other: model.binary(t, "|", target(other), mapping)),
-)
+for _name in (*OPERATIONS, "get", "keys", "values", "items", "copy", "__reversed__"):
+    handles(getattr(types.MappingProxyType, _name))(_method(_name))
 
 __all__ = ["MappingProxy", "load_proxy", "target"]
