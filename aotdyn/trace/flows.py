@@ -96,11 +96,18 @@ class Data(Flow):
 class Drawn(Flow):
     """A random number: `drawn` is where the prologue, behind all guards, draws it; `mark` names the operation."""
 
-    __slots__ = ("drawn", "mark")
+    __slots__ = ("_floated", "drawn", "mark")
 
     def __init__(self, real: Any, drawn: Source, mark: Any) -> None:
         super().__init__(real, None)
         self.drawn, self.mark = drawn, mark
+        self._floated: Drawn | None = None
+
+    def floated(self) -> Drawn:
+        """`float(self)`."""
+        if self._floated is None:
+            self._floated = Drawn(float(self.real), Pure("float", self.drawn), self.mark)
+        return self._floated
 
     def roots(self) -> Iterator[Any]:
         """The operation that drew it."""

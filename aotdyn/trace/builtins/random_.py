@@ -7,7 +7,6 @@ see the generator: what does so breaks.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +33,8 @@ OF_NUMPY = {
     **dict.fromkeys(("exponential", "poisson", "rayleigh"), 1),
 }
 """Methods of numpy's `RandomState` that give a number, for this many arguments or fewer."""
+EXACT = 2**53
+"""Below this an int is exact as a float, too."""
 OTHERS = ("seed", "getstate", "setstate", "shuffle", "sample", "choice", "choices", "randbytes")
 
 
@@ -51,7 +52,7 @@ def _draw(t: Any, generator: Value, name: str, args: tuple[Value, ...], like: An
         sample = getattr(like, name)(*known)
     except Exception:
         raise Break(f"{name}() of a random generator with arguments that it doesn't take") from None
-    if type(sample) not in (int, float) or not math.isfinite(sample):
+    if type(sample) not in (int, float) or not abs(sample) < EXACT or (name == "getrandbits" and known[0] > 53):
         raise Break(f"a {type(sample).__name__} is drawn by Python")
     t.mutated(t.state.token)
     t.impure = True
@@ -65,7 +66,7 @@ def _number(value: Value) -> Any:
         known = model.as_constant(value)
     except NotConstant:
         known = None
-    if type(known) not in (int, float) or not math.isfinite(known):
+    if type(known) not in (int, float) or not abs(known) < EXACT:
         raise Break("a random generator is given something else than known numbers")
     return known
 

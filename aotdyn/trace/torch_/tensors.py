@@ -14,6 +14,7 @@ from aotdyn.graph.build import Operand
 from aotdyn.guards.sources import Attr, Pure
 
 from ..control import Break
+from ..flows import Drawn
 from ..handlers import HANDLERS
 from ..symbols import FUNCTIONS, IN_PLACE, UNARY
 from ..values import Const, Scalar, Sequence, Tensor, Value, force
@@ -155,7 +156,15 @@ def tensor_binary(t: Any, symbol: str, a: Value, b: Value, inplace: bool) -> Val
     a, b = force(a), force(b)
     if not is_operand(a) or not is_operand(b):
         return None
+    if symbol in ("+", "-", "*", "/"):
+        a, b = _floated(a, b), _floated(b, a)
     return calls.record(t, (IN_PLACE if inplace else FUNCTIONS)[symbol], [a, b], {})
+
+
+def _floated(v: Value, other: Value) -> Value:
+    """An operand; an int that is drawn as a float, where a tensor of floats makes one of it."""
+    floats = isinstance(other, Tensor) and other.fake.dtype.is_floating_point
+    return v.floated() if floats and isinstance(v, Drawn) and v.cls is int else v
 
 
 def tensor_compare(t: Any, symbol: str, a: Value, b: Value) -> Value | None:

@@ -145,3 +145,15 @@ def brk(x):
     y = x * a
     torch._dynamo.graph_break()
     return y + a, random.random()
+
+
+@program(lambda: (torch.ones(3), torch.arange(3)), calls=3)
+def integers(x, n):
+    drawn = random.randint(1, 9)
+    y = (x + drawn) * drawn - random.randrange(5) / x
+    return y, n + 1, drawn, n * random.randint(1, 3), x ** random.randint(2, 3)
+
+
+@program(calls=3, whole=True)
+def integers_of_floats(x):
+    return x + random.randint(1, 9), 3 - x * random.getrandbits(4)
