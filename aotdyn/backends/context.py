@@ -242,15 +242,15 @@ def storage(tensor: torch.Tensor) -> int:
 
 @contextlib.contextmanager
 def preserved() -> Iterator[None]:
-    """Keep the random stream and the grad mode over a compilation; hooks for saved tensors see nothing of it."""
-    state, grad = torch.get_rng_state(), torch.is_grad_enabled()
+    """Keep the random stream and the modes over a compilation; hooks for saved tensors see nothing of it."""
+    state, modes = torch.get_rng_state(), Modes()
     hooked = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
     try:
         with torch.autograd.graph.saved_tensors_hooks(_same, _same) if hooked else contextlib.nullcontext():
             yield
     finally:
         torch.set_rng_state(state)
-        torch._C._set_grad_enabled(grad)
+        modes.restore()
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:

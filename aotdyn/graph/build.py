@@ -33,6 +33,10 @@ DATA_READS = frozenset(("data_ptr", "tolist", "numpy", "__array__", "__dlpack__"
 """Methods that show data or its address; a fake tensor would answer some of them wrongly."""
 
 
+QUANTIZED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+"""Dtypes that have no fakes: operators would mean something else to these."""
+
+
 class FakeFailure(Exception):
     """An operator didn't run on fake tensors. `kind` says how:
 
@@ -122,6 +126,8 @@ class GraphBuilder:
         known = self._inputs.get(id(real))
         if known is not None:
             return known[1], known[2]
+        if real.dtype in QUANTIZED:
+            raise FakeFailure("unsupported", "a quantized tensor")
         try:
             fake = fake_input(self.fake_mode, real, dynamic_dims, name, unbacked)
         except (MemoryError, RecursionError):

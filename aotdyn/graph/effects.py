@@ -35,6 +35,9 @@ OPENERS: dict[Any, Any] = {
 }
 """Functions that open a mode and return its handle, with the one that closes it."""
 
+DEVICE_MODE = ("torch.utils._device", "DeviceContext")
+"""The function mode that stands for a default device: it changes nothing but factories."""
+
 SDP: dict[str, tuple[Any, Any]] = {
     name: (getattr(torch._C, f"_get_{name}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{name}"))
     for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
@@ -47,8 +50,48 @@ def set_deterministic(level: int) -> None:
     torch.use_deterministic_algorithms(level > 0, warn_only=level == 1)
 
 
+def function_modes() -> list[Any]:
+    """The stack of torch function modes of the thread, outermost first."""
+    return [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
+
+
+def device_modes() -> tuple[str, ...] | None:
+    """The devices of the function modes that stand for a default device; None where the stack holds any other."""
+    modes = function_modes()
+    return tuple(str(mode.device) for mode in modes) if all(_is_device_mode(mode) for mode in modes) else None
+
+
+def _is_device_mode(mode: Any) -> bool:
+    cls = type(mode)
+    return (cls.__module__, cls.__qualname__) == DEVICE_MODE
+
+
+def set_device_modes(devices: tuple[str, ...]) -> None:
+    """Have the stack of function modes be default devices, these; what is so already stays."""
+    from torch.utils._device import DeviceContext
+
+    modes = function_modes()
+    same = 0
+    while same < min(len(modes), len(devices)) and str(modes[same].device) == devices[same]:
+        same += 1
+    set_function_modes([*modes[:same], *map(DeviceContext, devices[same:])])
+
+
+def set_function_modes(wanted: list[Any]) -> None:
+    """Have the stack of function modes be these objects."""
+    modes = function_modes()
+    same = 0
+    while same < min(len(modes), len(wanted)) and modes[same] is wanted[same]:
+        same += 1
+    for _ in modes[same:]:
+        torch._C._pop_torch_function_stack()
+    for mode in wanted[same:]:
+        torch._C._push_on_torch_function_stack(mode)
+
+
 MODE_SETTERS: frozenset[Any] = frozenset(
     (
+        set_device_modes,
         *(setter for _, setter in SDP.values()),
         *OPENERS,
         *OPENERS.values(),
@@ -162,6 +205,7 @@ class Modes:
         self.sdp = {name: read() for name, (read, _) in SDP.items()}
         self.level = batching_level()
         self.deterministic = torch.get_deterministic_debug_mode()
+        self.functions = function_modes()
 
     def restore(self, *opened: tuple[Any, Any]) -> None:
         """Close what is still open, `(closing function, handle or None)` in order of opening, and set the rest back."""
@@ -177,6 +221,7 @@ class Modes:
         while batching_level() > self.level:
             LEVELS[_functorch.peek_interpreter_stack().key()][1]()
         torch._C._set_grad_enabled(self.grad)
+        set_function_modes(self.functions)
         if torch.get_deterministic_debug_mode() != self.deterministic:
             set_deterministic(self.deterministic)
         for name, (read, setter) in SDP.items():

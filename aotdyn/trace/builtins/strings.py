@@ -28,6 +28,8 @@ NOT_FOLDED = frozenset(
         "__class__",
         "__delattr__",
         "__dir__",
+        "__enter__",
+        "__exit__",
         "__getattribute__",
         "__hash__",
         "__init__",
@@ -42,7 +44,7 @@ NOT_FOLDED = frozenset(
         "__subclasshook__",
     ]
 )
-"Methods that make more than a constant, or differ from process to process"
+"Methods that make more than a constant, do more than that, or differ from process to process"
 
 FOLDED_TYPES = (str, bytes, int, float, complex, bool, range, slice, torch.dtype, torch.device, re.Match)
 

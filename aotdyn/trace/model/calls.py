@@ -100,6 +100,9 @@ def _key(obj: Any) -> Any:
 
 def _name(obj: Any) -> str:
     module = getattr(obj, "__module__", None) or getattr(type(obj), "__module__", "")
+    owner = getattr(obj, "__self__", None)
+    if type(owner).__name__.startswith("pybind11_detail_function_record"):  # what a function of pybind11 is bound to
+        return f"{module}.{obj.__name__}"
     return f"{module}.{getattr(obj, '__qualname__', None) or getattr(obj, '__name__', type(obj).__qualname__)}"
 
 

@@ -5,6 +5,7 @@ Importing this package fills the table of handlers. It may import `values`,
 """
 
 from aotdyn.trace.torch_ import (
+    bookkeeping,
     calls,
     compiler,
     contexts,
@@ -25,6 +26,7 @@ from aotdyn.trace.torch_ import (
 )
 
 __all__ = [
+    "bookkeeping",
     "calls",
     "compiler",
     "contexts",

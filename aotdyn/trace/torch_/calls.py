@@ -183,9 +183,12 @@ def call_torch(t: Any, fn: Any, args: Items[Value], kwargs: dict[str, Value]) ->
     name = leaf.methods().get(fn)
     if name is None:
         return record(t, fn, args, kwargs)
-    if not args or not isinstance(force(args[0]), Tensor):
-        raise Break(f"Tensor.{name} on something that isn't a tensor")
-    return record(t, name, args, kwargs)
+    receiver = force(args[0]) if args else None
+    if isinstance(receiver, Tensor):
+        return record(t, name, args, kwargs)
+    if receiver is not None and issubclass(receiver.cls, torch.Tensor):
+        raise Break(f"Tensor.{name} of a {receiver.cls.__qualname__} that a graph can't hold")
+    raise Break(f"Tensor.{name} on something that isn't a tensor")
 
 
 def record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -> Value:
@@ -264,6 +267,8 @@ def _record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -
     name = target if isinstance(target, str) else operation_name(target)
     if t.lifted and t.state.read("grad") and any(fake in t.lifted for fake in operands.tensors):
         raise Break("autograd of a tensor that was made to require a gradient while tracing")
+    if name in leaf.QUANTIZING:
+        raise Break(f"{name}: a quantized tensor", HINTS["unsupported"])
     if name in leaf.SPARSE_PARTS and any(
         tensor.fake.layout is not torch.strided for tensor in operands.tensors.values()
     ):

@@ -178,3 +178,9 @@ SPARSE_PARTS = words(
     " row_indices_copy"
 )
 """Operators on sparse tensors whose result is as long as the tensor has elements, which a fake doesn't know."""
+
+QUANTIZING = words(
+    "quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel empty_quantized _empty_affine_quantized"
+    " _empty_per_channel_affine_quantized _make_per_tensor_quantized_tensor _make_per_channel_quantized_tensor"
+)
+"""Operators that give quantized tensors, of which there are no fakes."""

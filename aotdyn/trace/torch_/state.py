@@ -28,8 +28,8 @@ DEVICES = effects.Modes.DEVICES
 INFERENCE = (grad_mode._enter_inference_mode, grad_mode._exit_inference_mode)
 """What opens inference mode and closes it; there is no setter."""
 
-DEVICE_MODE = ("torch.utils._device", "DeviceContext")
-"""The function mode that stands for a default device: it changes nothing but factories."""
+
+FOREIGN = "a torch function mode is active"
 
 
 class State:
@@ -112,9 +112,8 @@ class State:
         compiler.register_late()  # what is run on fake tensors has imported torch._dynamo by now
         for fact in globalstate.ALWAYS:
             self.t.guard_global(fact)
-        modes = globalstate.FACTS["function_modes"].read()
-        if any(mode[:2] != DEVICE_MODE for mode in modes):
-            raise Break("a torch function mode is active", "Its `__torch_function__` runs for each operator.")
+        if effects.device_modes() is None:
+            raise Break(FOREIGN, "Its `__torch_function__` runs for each operator.")
         self._noted = True
 
     @contextlib.contextmanager
@@ -161,6 +160,7 @@ MODES: dict[Any, Mode] = {
     "grad": Mode("grad_enabled", torch.is_grad_enabled, torch._C._set_grad_enabled),
     "inference": Mode("inference_mode", torch.is_inference_mode_enabled, None),
     "deterministic": Mode("deterministic", torch.get_deterministic_debug_mode, effects.set_deterministic),
+    "devices": Mode("function_modes", effects.device_modes, effects.set_device_modes),
     "cache": Mode("autocast", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     **_autocast_modes(),
     **{("sdp", name): Mode("sdp", read, setter) for name, (read, setter) in effects.SDP.items()},
@@ -325,10 +325,8 @@ def _fact(fact: str, *readers: Callable[[], Any]) -> None:
 
 
 _fact("default_dtype", torch.get_default_dtype)
-_fact("default_device", torch.get_default_device)
 _fact("deterministic_fill", torch._C._get_deterministic_fill_uninitialized_memory)
 _fact("torch_function", torch._C._is_torch_function_enabled)
-_fact("function_modes", torch._C._len_torch_function_stack)
 _fact("dispatch_modes", torch._C._len_torch_dispatch_stack)
 _fact("matmul_precision", torch.get_float32_matmul_precision, torch._C._get_float32_matmul_precision)
 _fact("anomaly", torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled)
@@ -352,6 +350,42 @@ def _flag(key: Any, reader: Any, setter: Any) -> None:
 
 for _name, (_reader, _setter) in effects.SDP.items():
     _flag(("sdp", _name), _reader, _setter)
+
+
+def _devices(t: Any) -> tuple[str, ...]:
+    """The default devices that the program is in, outermost first."""
+    devices = t.state.read("devices")
+    if devices is None:
+        raise Break(FOREIGN)
+    return devices  # type: ignore[no-any-return]
+
+
+@handles(torch.device.__enter__)
+def _enter_device(t: Any, device: Value) -> Value:
+    t.state.write("devices", (*_devices(t), str(_known(device, "a default device"))))
+    return device
+
+
+@handles(torch.device.__exit__)
+def _exit_device(t: Any, device: Value, *exception: Value) -> Value:
+    """It takes off the innermost mode, whichever that is."""
+    devices = _devices(t)
+    if not devices:
+        raise Break("a default device is left that wasn't entered")
+    t.state.write("devices", devices[:-1])
+    return Const(None)
+
+
+@handles(torch.get_default_device)
+def _get_default_device(t: Any) -> Value:
+    t.guard_global("default_device")
+    with t.state.applied():
+        return Const(torch.get_default_device())
+
+
+@handles(torch._C._len_torch_function_stack)
+def _len_torch_function_stack(t: Any) -> Value:
+    return Const(len(_devices(t)))
 
 
 @handles(torch._C._is_torch_function_mode_enabled)
