@@ -108,7 +108,7 @@ def _unsuitable(program: Program, inputs: Sequence[torch.Tensor]) -> str:
     if not program.steps:
         return "it has no operation"
     for tensor in inputs:
-        if type(tensor) not in training.PLAIN:
+        if not build.plain_class(type(tensor)):
             return f"an input is a {type(tensor).__qualname__}"
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
             return f"an input is {tensor.layout} on {tensor.device}"

@@ -357,6 +357,7 @@ def fake_input(
 
     A size of 0 or 1 stays a constant, as everywhere in torch, but in a dimension that is `unbacked`.
     """
+    real = _plain(real)
     with quiet():
         if not dynamic_dims or mode.shape_env is None:
             return mode.from_tensor(real, static_shapes=True)
@@ -373,6 +374,28 @@ def fake_input(
         context: Any = StatelessSymbolicContext(sizes, view_base_context=base)
         source = LocalSource(name)
         return mode.from_tensor(real, symbolic_context=context, source=source)
+
+
+def plain_class(cls: Any) -> bool:
+    """Whether operators mean to tensors of a class what they mean to torch.Tensor, and give plain tensors."""
+    if cls in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        return True
+    return (
+        cls.__torch_function__ is torch._C._disabled_torch_function_impl
+        and cls.__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl
+    )
+
+
+def _plain(real: torch.Tensor) -> torch.Tensor:
+    """The same tensor as one of a class of torch's own; ValueError where there is none."""
+    if type(real) in (torch.Tensor, torch.nn.Parameter) or not plain_class(type(real)):
+        return real
+    if not real.is_leaf or (real._is_view() and real.requires_grad):
+        raise ValueError("a tensor of a class of the program's that isn't a leaf")
+    alias = real.detach()
+    if isinstance(real, torch.nn.Parameter):
+        return torch.nn.Parameter(alias, real.requires_grad)
+    return alias.requires_grad_(real.requires_grad)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from aotdyn.graph.build import FakeFailure, GraphBuilder, version
+from aotdyn.graph.build import FakeFailure, GraphBuilder, plain_class, version
 from aotdyn.guards import constants, naming, pure
 from aotdyn.guards import sources as S
 from aotdyn.guards.sources import Source
@@ -268,9 +268,7 @@ class Tracer:
     def tensor_input(self, obj: torch.Tensor, source: Source) -> Value:
         """A tensor from outside: a placeholder of the graph, its metadata guarded."""
         cls = type(obj)
-        if cls not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and (
-            cls.__torch_function__ is not torch._C._disabled_torch_function_impl or hasattr(cls, "__torch_dispatch__")
-        ):
+        if not plain_class(cls):
             self.guard("TYPE", source, cls)
             return Opaque(obj, source)
         try:

@@ -13,16 +13,13 @@ import numpy
 import torch
 
 from aotdyn.graph import effects, native
-from aotdyn.graph.build import FakeFailure, Operand, innermost
+from aotdyn.graph.build import FakeFailure, Operand, innermost, plain_class
 
 from ..control import Break, NotConstant
 from ..flows import Flow
 from ..values import Array, Builtin, Class, Const, Mapping, Object, Scalar, Sequence, Tensor, Value, force
 from . import floats, leaf
 from .overlap import check_overlap
-
-ORDINARY = (torch.Tensor, torch.nn.Parameter)
-"""Tensor classes whose operators mean what torch says."""
 
 HINTS = {
     "data-dependent": "The result depends on the data of a tensor; Python runs this operation.",
@@ -153,7 +150,7 @@ def plain_record(cls: type) -> bool:
 
 def check_ordinary(value: Tensor) -> None:
     """Break for a tensor subclass, whose `__torch_function__` has the last word."""
-    if value.cls not in ORDINARY:
+    if not plain_class(value.cls):
         raise Break(f"an operation on a tensor of class {value.cls.__qualname__}")
 
 

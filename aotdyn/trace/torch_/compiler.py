@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch._jit_internal
 
+from aotdyn.graph.build import plain_class
 from aotdyn.guards.pure import FLAGS, enabled
 from aotdyn.guards.sources import Pure
 
@@ -229,7 +230,7 @@ def _has_torch_function(t: Any, *args: Value) -> Value:
         for part in parts:
             part = force(part)
             if isinstance(part, Tensor):
-                if part.cls not in (torch.Tensor, torch.nn.Parameter):
+                if not plain_class(part.cls):
                     raise Break(f"an operation on a tensor of class {part.cls.__qualname__}")
             elif hasattr(part.cls, "__torch_function__"):
                 raise Break(f"`__torch_function__` of {part.cls.__qualname__}")

@@ -654,3 +654,100 @@ def requires_grad_turned_on(w):
 def graph_is_read(w):
     y = w * 2
     return type(y.grad_fn).__name__, y.grad_fn is None, y.is_leaf
+
+
+@program(leaf)
+def backward_with_a_graph(w):
+    y = (w**3).sum()
+    y.backward(create_graph=True)
+    g, w.grad = w.grad, None
+    (g * g).sum().backward()
+    return w.grad * 2
+
+
+def with_history():
+    w = leaf()[0]
+    return w, w * 3
+
+
+@program(with_history)
+def gradients_of_a_history_from_outside(w, h):
+    y = (h * h).sum()
+    (g,) = torch.autograd.grad(y, w, retain_graph=True)
+    y.backward()
+    return g + 1, w.grad * 2
+
+
+@program(leaf)
+def backward_twice(w):
+    y = (w * w).sin().sum()
+    y.backward(retain_graph=True)
+    first = w.grad.clone()
+    y.backward()
+    try:
+        y.backward()
+    except RuntimeError as error:
+        return first, w.grad + 1, str(error)[:40]
+
+
+@program(leaves)
+def backward_in_its_forms(w, b):
+    y = w * b
+    y.sum().backward(inputs=[w], retain_graph=True)
+    y.backward(torch.ones_like(y), retain_graph=True)
+    torch.autograd.backward([y, y * 2], [torch.ones_like(y)] * 2)
+    return w.grad + 1, b.grad
+
+
+@program(leaf)
+def hook_on_a_leaf(w):
+    seen = []
+    handle = w.register_hook(lambda g: seen.append(g.sum()) or g * 2)
+    (w * w).sum().backward()
+    handle.remove()
+    return w.grad + 1, seen
+
+
+@program(leaf)
+def hook_behind_accumulation(w):
+    seen = []
+    handle = w.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.clone()))
+    (w * w).sum().backward()
+    handle.remove()
+    return seen, w.grad + 1
+
+
+@program(leaf)
+def anomaly_is_told(w):
+    with torch.autograd.detect_anomaly():
+        y = (w * 0).sqrt().sum() * 0
+        try:
+            y.backward()
+        except RuntimeError as error:
+            return str(error)[:40], w + 1
+
+
+@program(leaf)
+def write_to_what_is_saved(w):
+    z = (w * 2).exp()
+    z.add_(1)
+    try:
+        z.sum().backward()
+    except RuntimeError as error:
+        return "modified by an inplace operation" in str(error), w + 1
+
+
+@program(leaf)
+def versions(w):
+    x = w.detach().clone()
+    before = x._version
+    x.add_(1)
+    x.mul_(2)
+    return x._version - before, x * 2
+
+
+@program(leaf)
+def leaf_of_its_own(w):
+    x = w.detach().clone().requires_grad_()
+    (x * x).sum().backward()
+    return x.grad + 1

@@ -47,6 +47,49 @@ def device_as_context(x):
     return y.device, z.device, x + z
 
 
+@program(whole=True)
+def device_of_factories(x):
+    with torch.device("meta") as entered:
+        a = torch.ones(2)
+        with torch.device("cpu"):
+            b = torch.ones(2) + torch.full((2,), 3.0)
+        c, like, hot = torch.empty(2), x.new_ones(2), torch.zeros_like(x)
+        depth, default = torch._C._len_torch_function_stack(), torch.get_default_device()
+    after = torch._C._len_torch_function_stack(), torch.get_default_device()
+    return a.device, b, c.device, like, hot, depth, default, after, entered
+
+
+@program()
+def breaks_under_a_device(x):
+    with torch.device("cpu"), torch.device("meta"):
+        y = torch.ones(3) if x.sum() > -100 else torch.zeros(3)
+        z = x * 2
+    return y.device, z, torch.zeros(2), torch._C._len_torch_function_stack()
+
+
+@program()
+def raises_under_a_device(x):
+    try:
+        with torch.device("meta"):
+            y = x + 1
+            raise ValueError
+    except ValueError:
+        pass
+    return y[0] + torch.ones(3), torch._C._len_torch_function_stack()
+
+
+@program()
+def device_inside_a_default_device(x):
+    torch.set_default_device("meta")
+    try:
+        with torch.device("cpu"):
+            y = torch.ones(3)
+        default, z = torch.get_default_device(), torch.ones(3)
+    finally:
+        torch.set_default_device(None)
+    return y + 1, default, z.device, torch.ones(2)
+
+
 @program()
 def default_device_changed(x):
     torch.set_default_device("meta")
