@@ -14,9 +14,9 @@ CASES = {
     "quickstart": ["examples/quickstart.py"],
     "digits": ["examples/digits.py", "1"],
     "gpt": ["examples/gpt.py", "4", "6"],
+    "train": ["examples/train.py", "20"],
     "huggingface": ["--package", "transformers.models.bert", "examples/huggingface.py"],
 }
-TRAINING = ("digits", "gpt")
 
 
 def test_every_example_is_tried() -> None:
@@ -48,3 +48,19 @@ def test_example(name: str, project: Any) -> None:
             assert (found["traced"], found["graphs_compiled"]) == (0, 0), found["recompiles"]
             assert found["variants_loaded"] > 0
             assert found["compiler_modules_imported"] == []
+
+
+def test_steps_after_the_second_compile_nothing(project: Any) -> None:
+    """The first step meets no gradients, the second meets them and the optimizer's state; all others are like it."""
+    found = []
+    for steps in ("2", "12"):
+        stats = project.folder / f"{steps}.json"
+        cache = str(project.folder / steps)
+        arguments = ["--backend", "eager", "--cache", cache, "--stats", str(stats), "examples/train.py", steps]
+        done = project.run(*arguments, cwd=EXAMPLES.parent)
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(stats.read_text()))
+    for counter in ("traced", "graphs_compiled", "variants_stored"):
+        assert found[0][counter] == found[1][counter] > 0, counter
+    assert found[0]["recompiles"] == found[1]["recompiles"]
+    assert found[1]["graph_calls"] == 6 * found[0]["graph_calls"]
