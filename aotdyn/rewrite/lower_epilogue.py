@@ -99,23 +99,29 @@ class Epilogue:
         """`o = graph(inputs)`, counted; no `o` where no output is used.
 
         A graph that changes nothing gives way where it raises: the body runs, draws
-        the same random numbers, and raises natively.
+        the same random numbers, and raises natively. So does one that hasn't changed yet
+        what it is to change.
         """
         inputs = [self.walk.value(self.walk.sources[i]) for i in self.variant.inputs]
         self.statements.append(ast.Expr(ast.Call(self.walk.pool("count"), [], [])))
         call = ast.Call(self.walk.pool("graph"), inputs, [])
         used = any(step.op == "out" for step in self.variant.epilogue)
         run: ast.stmt = ast.Assign([ast.Name("o", ast.Store())], call) if used else ast.Expr(call)
-        if not self.variant.gives_way:
+        if not self.variant.gives_way and not self.variant.watched:
             self.statements.append(run)
             return
         fatal = ast.Tuple([self.walk.builtin("RecursionError"), self.walk.builtin("MemoryError")], ast.Load())
+        unchanged: list[ast.stmt] = []
+        if self.variant.watched:
+            self.statements.append(ast.Assign([ast.Name("w", ast.Store())], self.versions()))
+            moved = ast.Compare(ast.Name("w", ast.Load()), [ast.NotEq()], [self.versions()])
+            unchanged = [ast.If(moved, [ast.Raise()], [])]
         if self.variant.redraws:
             read = ast.Call(self.walk.pool("helper", "random_states"), [], [])
             self.statements.append(ast.Assign([ast.Name("g", ast.Store())], read))
         handlers = [
             ast.ExceptHandler(fatal, None, [ast.Raise()]),
-            ast.ExceptHandler(self.walk.builtin("Exception"), None, self.way()),
+            ast.ExceptHandler(self.walk.builtin("Exception"), None, [*unchanged, *self.way()]),
         ]
         self.statements.append(ast.Try([run], handlers, [], []))
 
@@ -131,6 +137,11 @@ class Epilogue:
         """Give way unless all of them hold."""
         found = self.many(registers)
         return ast.If(ast.UnaryOp(ast.Not(), ast.BoolOp(ast.And(), found) if found[1:] else found[0]), self.way(), [])
+
+    def versions(self) -> ast.expr:
+        """How often the inputs that the graph writes to have been written to."""
+        tensors = [self.walk.value(self.walk.sources[i]) for i in self.variant.watched]
+        return ast.Call(self.walk.pool("helper", "versions"), tensors, [])
 
     def assign(self, step: Instruction, value: ast.expr) -> None:
         if step.dest < 0:

@@ -361,6 +361,11 @@ def raise_(exception: BaseException) -> None:
     raise exception
 
 
+def versions(*tensors: Any) -> list[int]:
+    """How often each tensor has been written to; one of inference mode doesn't tell."""
+    return [-1 if each.is_inference() else each._version for each in tensors]
+
+
 def random_states() -> list[Any]:
     """Where torch's default generators stand: the CPU's, and those of CUDA devices once they are in use."""
     import torch
@@ -381,6 +386,7 @@ def restore_random(states: list[Any]) -> None:
 
 
 _FUNCTIONS = (
+    versions,
     make_function,
     make_cell,
     set_cell,

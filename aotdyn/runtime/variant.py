@@ -140,6 +140,8 @@ class Variant(msgspec.Struct):
     "where the graph raises, it has changed nothing: the body may run instead"
     redraws: bool = False
     "before it does, the random generators are set back to where the graph found them"
+    watched: list[int] = []
+    "source indices of the inputs that the graph writes to: where it raises and none was written to, the body may run"
     callees: list[int] = []
     "source indices of functions that Python calls where the trace ended"
     draws: list[int] = []

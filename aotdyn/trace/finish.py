@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from aotdyn.graph.build import version
 from aotdyn.guards import constants, globalstate, kinds, naming, tensors
 from aotdyn.guards.sources import Source, SourceTable
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, GuardData, Instruction, ResumePoint, Variant
@@ -143,6 +144,7 @@ def _variant(
     t: Any, table: SourceTable, e: Emitter, points: list[ResumePoint], breaks: list[BreakInfo]
 ) -> tuple[Variant, Any, list[Any]]:
     t.sizes.settle()
+    written = _written(t)
     finished = t.builder.finish(e.outputs)
     module = finished.module
     calls = sum(node.op.startswith("call") for node in module.graph.nodes)
@@ -151,6 +153,7 @@ def _variant(
     else:
         kept = [t.inputs[i] for i in finished.kept]
     inputs = [table.add(source) for source in kept]
+    watched = [row for row, number in zip(inputs, finished.kept) if number in written]
     if t.operations or calls:
         for fact in globalstate.ALWAYS:
             t.guard_global(fact)
@@ -176,6 +179,7 @@ def _variant(
         breaks=breaks,
         gives_way=not t.impure and (t.raises_into_handler or not t.drawn),
         redraws=not t.impure and t.raises_into_handler and t.drawn,
+        watched=watched,
         operations=calls,
         process_local=list(t.process_local),
         locals=list(t.locals) or None,
@@ -185,6 +189,19 @@ def _variant(
         places=list(places),
     )
     return variant, module, [t.by_source[source].obj for source in kept]
+
+
+def _written(t: Any) -> set[int]:
+    """Numbers of the inputs that the graph writes to, where what Python does besides has to be seen if it raises.
+
+    A write may raise for how its operands lie in memory, before it writes.
+    """
+    besides = any(not isinstance(value, Tensor) or value.attrs for value in t.changed)
+    if not besides or t.drawn or t.draws:
+        return set()
+    before = {id(fake): old for fake, old in t.input_versions}
+    fakes = [node.meta["val"] for node in t.builder.placeholders]
+    return {i for i, fake in enumerate(fakes) if id(fake) in before and version(fake) != before[id(fake)]}
 
 
 def _placed(guard: GuardData, place: tuple[str, int] | None, places: dict[tuple[str, int], int]) -> GuardData:

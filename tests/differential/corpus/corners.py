@@ -932,3 +932,24 @@ def hooks_on_modules(m, x):
     handle.remove()
     print(len(found))
     return y.detach(), found, m(x).detach()
+
+
+def apart_then_overlapping(state=[0]):  # noqa: B006
+    state[0] += 1
+    base = torch.arange(8.0)
+    return base[:4], base[4:] if state[0] % 2 else base[1:5], []
+
+
+@program(apart_then_overlapping, calls=4)
+def a_write_raises_for_how_its_operands_lie(a, b, seen):
+    seen.append((a + b).sum())
+    a.add_(b)
+    seen.append("written")
+    return a * 2
+
+
+@program(apart_then_overlapping, calls=4)
+def the_second_write_raises_for_it(a, b, seen):
+    b.mul_(2)
+    a.add_(b)
+    return a * 2, b
