@@ -19,6 +19,7 @@ from .values import (
     Lazy,
     Object,
     SavedException,
+    Tensor,
     Value,
     is_watched,
 )
