@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from aotdyn.graph import effects
+from aotdyn.graph.build import plain_class
 
 from ..decode import Decoded
 from ..flows import FUNCTIONS, Data, Flow, of_data
@@ -89,7 +90,7 @@ def _of_data(value: Value) -> bool:
     """Whether the truth of a value depends on one number of data, or on a few."""
     if isinstance(value, Tensor):
         fake = value.fake
-        plain = value.cls in calls.ORDINARY and fake.layout is torch.strided and fake.device.type != "meta"
+        plain = plain_class(value.cls) and fake.layout is torch.strided and fake.device.type != "meta"
         one = all(isinstance(size, int) and size == 1 for size in fake.shape)
         return plain and one and known_number(value) is None
     return isinstance(value, Flow) and of_data(value)

@@ -10,7 +10,7 @@ import numpy
 import torch
 
 from aotdyn.graph import effects
-from aotdyn.graph.build import Operand
+from aotdyn.graph.build import Operand, plain_class
 from aotdyn.guards.sources import Attr, Pure
 
 from ..control import Break
@@ -253,7 +253,7 @@ def _is_one_integer(value: Value) -> bool:
     if not isinstance(value, Tensor) or value.fake.dim() or effects.batching_level() or known_number(value) is not None:
         return False
     dtype = value.fake.dtype
-    return value.cls in calls.ORDINARY and dtype in _INDICES
+    return plain_class(value.cls) and dtype in _INDICES
 
 
 _INDICES = (torch.int64, torch.int32, torch.int16, torch.int8)
