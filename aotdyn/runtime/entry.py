@@ -204,7 +204,15 @@ class Entry:
         """The dispatcher where no variant is bound."""
         if torch.compiler.is_dynamo_compiling():
             return None  # TorchDynamo goes through here itself
+        if self.skip > 0:
+            return self._skipped()
         return self.asked(sys._getframe(1).f_globals, args) if self.direct else self.miss(*args)
+
+    def _skipped(self) -> None:
+        """A call that the policy leaves to Python without a look."""
+        self.skip -= 1
+        self.unserved += 1
+        self.ran += 1
 
     def stranger(self, *args: Any) -> Any:
         """A frame with other globals asks a bound variant."""
@@ -233,10 +241,7 @@ class Entry:
         if torch.compiler.is_dynamo_compiling():
             return None  # first of all, as in `first`
         if self.skip > 0:
-            self.skip -= 1
-            self.unserved += 1
-            self.ran += 1
-            return None
+            return self._skipped()
         if tracing.active or dispatch.foreign_tracer() or dispatch.foreign_values(args):
             return None
         if _traced_by_debugger(self.spec):

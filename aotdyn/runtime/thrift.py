@@ -10,6 +10,7 @@ here changes a result.
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ PATIENCE = 16
 "Calls, for each call of a caller that may be traced itself, in which a function waits for that."
 FREE = 4.0
 "Seconds that tracing may take of the program that is run, whatever its share."
+LOADING = 1.0
+"Seconds that the tracer takes to load, which the first trace has to afford as well."
 EARLY = 2.0
 "Seconds of a process's life in which no share is asked for."
 LATER = 5.0
@@ -97,6 +100,8 @@ class Account:
 accounts: dict[tuple[str, str, str], Account] = {}
 "By module, qualified name and digest of the code."
 
+_options: config.Options | None = None
+
 warm = False
 "Whether the store has had something for a function under thrift."
 
@@ -119,19 +124,27 @@ def terms(program: bool) -> str:
     The program that is run wants to be compiled: what it calls is traced at its
     first call, while that doesn't take too long.
     """
-    chosen = config.current().thrift
+    global _options
+    _options = config.current()
+    chosen = _options.thrift
     return "" if chosen == "off" else "program" if program and chosen == "packages" else "packages"
 
 
-def time_left(terms: str) -> float:
+def _chosen() -> config.Options:
+    """The options as they were when a function last came under its terms: to read them takes its time."""
+    return _options or config.current()
+
+
+def time_left(terms: str, seen: bool = False) -> float:
     """Seconds that tracing may take now; below 0 where it has had more than its share already.
 
+    `seen` says that an earlier process has met the function: what it put off, or left for what moves, can wait.
     Both sides are counted in work of a processor, so that a busy machine changes nothing.
     """
     elapsed = min(time.perf_counter() - events.started, time.process_time())
-    share = config.current().thrift_share * elapsed
+    share = _chosen().thrift_share * elapsed - (0.0 if "aotdyn.trace.api" in sys.modules else LOADING)
     if terms == "program":
-        return max(share, FREE) / (LATER if warm else 1) - events.spent(SPENT)
+        return max(share, 0.0 if seen else FREE) - events.spent(SPENT)
     if warm:
         return share / LATER - events.spent(SPENT)
     return EARLY if elapsed < EARLY else share - events.spent((*SPENT, "compile"))
@@ -150,13 +163,15 @@ def is_due(entry: Entry, frame: Any) -> bool:
     `frame` is where to begin to look for the callers. `entry.unserved` counts such calls, this one included.
     """
     terms, calls = entry.extent.sparing, entry.unserved
-    if entry.spec.offset or terms == "program":
+    if terms == "program":
+        return time_left(terms, warm and bool(entry.needs or entry.variants)) > 0 or _put_for_good(entry)
+    if entry.spec.offset:
         return time_left(terms) > 0 or _put(entry)
     if entry.spec.qualname.endswith("__init__"):
         assert entry.account is not None
         entry.account.leave("a constructor: it runs once an object")
         return False
-    wanted = config.current().thrift_calls * (AGAIN if warm else 1)
+    wanted = _chosen().thrift_calls * (AGAIN if warm else 1)
     if calls < wanted << max(len(entry.variants) - 1, 0):
         return False
     if _waits(entry, frame):
@@ -183,6 +198,16 @@ def _has_turn(entry: Entry) -> bool:
     _heat.pop(_name(entry), None)
     _put_off.pop(_name(entry), None)
     return True
+
+
+def _put_for_good(entry: Entry) -> bool:
+    """Put a function of the program off, and let the next process know; answers False."""
+    from aotdyn.runtime import cold
+
+    if not entry.needs:
+        entry.needs = DEBT
+        cold.keep_verdict(entry.spec, entry.extent, "tracing has had its share of the time", DEBT)
+    return _put(entry)
 
 
 def _put(entry: Entry, reason: str = "tracing has had its share of the time (thrift_share)") -> bool:
