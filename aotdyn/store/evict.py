@@ -31,16 +31,18 @@ def bound(inventory: Inventory, limit: int, removed: Removed) -> int:
     for path in disk.leftovers(base, GRACE):
         removed.remove("leftovers", path)
     items: list[Item] = []
+    found: dict[str, list[Item]] = {}
     total = 0
     for environment in inventory.environments():
         usage.shorten_uses(environment.path)
         _sweep_notes(environment.path)
-        found = _items(environment)
-        total += sum(item.size for item in found)
-        if found:
-            items += [item for item in found if item.path not in _protected(environment, found)] if total else []
+        found[environment.key] = _items(environment)
+        total += sum(item.size for item in found[environment.key])
     if total <= limit:
         return total
+    for environment in inventory.environments():
+        kept = _protected(environment, found.get(environment.key, []))
+        items += [item for item in found.get(environment.key, []) if item.path not in kept]
     for item in sorted(items):
         if total <= limit * ROOM:
             break
