@@ -138,8 +138,9 @@ def _reasons() -> Iterator[str]:
 
 def _kernels() -> Iterator[str]:
     yield "## Graphs without a stored kernel\n"
-    yield "Under `inductor` they run eagerly; those with gradients go through inductor's ordinary path in each process,"
-    yield 'and count as `graphs_compiled_each_time` (with `compile="background"` they run eagerly as well). Reasons:\n'
+    yield "Under `inductor` they run eagerly; where gradients alone stand in the way, inductor's ordinary path compiles"
+    yield 'them in each process, and they count as `graphs_compiled_each_time` (with `compile="background"` they run'
+    yield "eagerly as well). Reasons:\n"
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in BACKENDS.glob("*.py")]
     yield from (f"- {reason}" for reason in sorted({reason for tree in trees for reason in _raised(tree, REFUSING)}))
     yield ""

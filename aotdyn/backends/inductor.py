@@ -31,7 +31,7 @@ from torch import fx
 from aotdyn.backends import aliasing, ambient, choice, conditions, context, failures, jobs, packages, training
 from aotdyn.backends.choice import NOW, Policy
 from aotdyn.backends.context import Compiled
-from aotdyn.backends.packages import CONDITIONS, DEFAULTS, EAGER, MODEL, ORDINARY, OUTER, SHAPES, Files, Ordinary
+from aotdyn.backends.packages import CONDITIONS, DEFAULTS, EAGER, MODEL, ORDINARY, OUTER, SHAPES, Files
 from aotdyn.errors import BackendError
 from aotdyn.graph import build, codegen, data
 from aotdyn.graph import program as programs
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aotdyn.backends")
 
-FORMAT = 3
+FORMAT = 4
 "Raise it when what is in a kernel's directory, or how it is called, changes."
 
 
@@ -245,22 +245,19 @@ class Job:
             return self.eager()
         if (directory / SHAPES).exists():
             return self.per_shape()
-        if (directory / ORDINARY).exists():
-            if self.policy.later:
-                log.info("a graph that has no stored kernel runs eagerly (compile='now' compiles it in each process)")
-                return self.eager()
-            self.written = tuple(msgspec.msgpack.decode((directory / ORDINARY).read_bytes(), type=Ordinary).written)
-            return self.ordinary(inputs)
+        if (directory / ORDINARY).exists() and self.policy.later:
+            log.info("a graph that has no stored kernel runs eagerly (compile='now' compiles it in each process)")
+            return self.eager()
         outer = data.decode_program((directory / OUTER).read_bytes())
         asked = directory / CONDITIONS
         relied_on = conditions.decode(asked.read_bytes()) if asked.exists() else []
-        return conditions.conditional(self.assemble(outer, directory), relied_on, self.per_shape)
+        return conditions.conditional(self.assemble(outer, directory, inputs), relied_on, self.per_shape)
 
-    def assemble(self, outer: Program, directory: Path) -> Compiled:
+    def assemble(self, outer: Program, directory: Path, inputs: list[torch.Tensor]) -> Compiled:
         """Kernel and outer program as one callable."""
         around = codegen.to_function(outer, self.locate)
         if (directory / training.PLAN).exists():
-            run, self.written = self.trained(directory)
+            run, self.written = self.trained(directory, inputs)
         elif (directory / MODEL).exists():
             self.written = _written(outer)
             run = packages.runner(directory / MODEL)
@@ -268,23 +265,31 @@ class Job:
                 run = _apart(run, self.written)
         else:
             return around
-        self.kernel = True
-        inputs, outputs = len(self.program.inputs), outer.outputs
-        if not outer.steps and outputs == tuple(programs.Ref(n) for n in range(inputs, len(outer.inputs))):
+        self.kernel = not (directory / ORDINARY).exists()
+        first, outputs = len(self.program.inputs), outer.outputs
+        if not outer.steps and outputs == tuple(programs.Ref(n) for n in range(first, len(outer.inputs))):
             return run
         return lambda *args: around(*args, *run(*args))
 
-    def trained(self, directory: Path) -> tuple[Compiled, tuple[int, ...]]:
+    def trained(self, directory: Path, inputs: list[torch.Tensor]) -> tuple[Compiled, tuple[int, ...]]:
         """The training kernel in a directory, and the inputs that the program around it writes to."""
         plan = msgspec.msgpack.decode((directory / training.PLAN).read_bytes(), type=training.Plan)
         plan.check()
         program = (directory / training.PROGRAM).read_bytes()
+
+        def eager() -> Compiled:
+            return codegen.to_function(data.decode_program(program), self.locate)
+
+        if (directory / ORDINARY).exists():
+            from aotdyn.backends import nested
+
+            return nested.Nested(plan, self.ordinary(program, inputs), None, eager), tuple(plan.written)
         backward = directory / training.BACKWARD
         run = training.Kernel(
             plan,
             packages.runner(directory / training.FORWARD),
             packages.runner(backward) if backward.exists() else None,
-            lambda: codegen.to_function(data.decode_program(program), self.locate),
+            eager,
         )
         return run, tuple(plan.written)
 
@@ -311,7 +316,7 @@ class Job:
         self, digest: str | None, files: Files, lasting: bool, folder: Path, inputs: list[torch.Tensor]
     ) -> Compiled:
         """Store what was made, and open it: mapped before its folder goes."""
-        if OUTER in files:
+        if OUTER in files and ORDINARY not in files:
             events.count("graphs_compiled")
         directory = self.save(digest, files) if lasting else None
         if directory is None:
@@ -325,20 +330,25 @@ class Job:
         kept = place is not None and self.save(place, failures.files(failure, job)) is not None
         failures.tell(failure, digest if kept else None)
 
-    def ordinary(self, inputs: list[torch.Tensor]) -> Compiled:
-        """Inductor's ordinary path, with its backward: compiled in each process."""
+    def ordinary(self, program: bytes, inputs: list[torch.Tensor]) -> Compiled:
+        """A functional program by inductor's ordinary path, with its backward: compiled in each process."""
+        from aotdyn.backends import joint
 
         def compile_one(module: fx.GraphModule, inputs: list[torch.Tensor]) -> Compiled:
             from torch._functorch import config
             from torch._inductor.compile_fx import compile_fx
 
-            config.donated_buffer = False  # or `retain_graph` would be refused; it is read when a backward runs
-            with build.quiet():
-                return compile_fx(module, inputs, config_patches={**DEFAULTS, **self.options})  # type: ignore[return-value]
+            # A backward that reuses what was saved would refuse `retain_graph`; a cached one may be such.
+            with build.quiet(), config.patch(donated_buffer=False, enable_autograd_cache=False):
+                compiled = compile_fx(module, inputs, config_patches={**DEFAULTS, **self.options})
+            metadata = torch._guards.TracingContext.get().fw_metadata
+            if metadata is not None:
+                metadata.bw_donated_idxs = []  # said of this graph alone: it reuses nothing
+            return compiled  # type: ignore[return-value]
 
         events.count("graphs_compiled")
         events.count("graphs_compiled_each_time")
-        return context.with_sizes(self.program, inputs, compile_one)
+        return context.with_sizes(data.decode_program(program), joint.own_leaves(inputs), compile_one)
 
     def of_one_size(self) -> Job:
         """The same for the graph with every size fixed."""

@@ -22,7 +22,7 @@ from torch import fx
 from aotdyn.backends import conditions, context, packages
 from aotdyn.backends.packages import CONDITIONS, DEFAULTS, Files
 from aotdyn.backends.split import Split, Unsuitable
-from aotdyn.backends.training import BACKWARD, FORMATS, FORWARD, PLAN, PROGRAM, Plan, Tangent
+from aotdyn.backends.training import BACKWARD, FORMATS, FORWARD, PLAN, PROGRAM, Plan, Tangent, autocast_dtype
 from aotdyn.graph import build, data
 from aotdyn.graph import program as programs
 from aotdyn.graph.program import Program, Ref, Step
@@ -63,13 +63,11 @@ def package(
     """
     from torch._inductor import config
 
-    assert parts.inner is not None
+    if any(tensor.is_complex() for tensor in build.tensors(list(seen.values.values()))):
+        raise Unsuitable("it computes complex numbers")
     written = parts.written
-    _check(inputs, written, seen)
-    whole = functional(parts.inner, written)
-    differentiable = [i for i, node in enumerate(parts.computed) if seen.values[node].requires_grad]
-    differentiable += [len(parts.computed) + i for i, number in enumerate(written) if number in seen.rebased]
-    leaves = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in inputs]
+    whole, differentiable = functional(parts, seen)
+    leaves = own_leaves(inputs)
     known = packages.known_facts(program, inputs)
     mode, fakes = context.fake_inputs(program, leaves)
     with build.quiet(), config.patch({**DEFAULTS, **options}), _tracing(mode):
@@ -81,26 +79,25 @@ def package(
         if made.backward.graph.output_node().args[0]:
             files |= packages.library(made.backward, _given(made, results, mode), BACKWARD, options, scratch)
         relied_on = context.relied_on(mode, fakes, known)
-    autocast = str(torch.get_autocast_dtype("cpu")).removeprefix("torch.") if torch.is_autocast_enabled("cpu") else ""
-    plan = msgspec.structs.replace(made.plan, draws=seen.drawn, autocast=autocast)
+    plan = msgspec.structs.replace(made.plan, draws=seen.drawn, autocast=autocast_dtype())
     files |= {PLAN: msgspec.msgpack.encode(plan), PROGRAM: data.encode(whole)}
     if relied_on:
         files[CONDITIONS] = conditions.encode(relied_on)
     return files
 
 
-def _check(inputs: Sequence[torch.Tensor], written: list[int], seen: Interpreted) -> None:
-    """Raise Unsuitable for inputs that kernels with gradients can't take."""
+def check(inputs: Sequence[torch.Tensor], written: list[int]) -> None:
+    """Raise Unsuitable for inputs that a functional program with gradients can't take."""
     if any(tensor.is_inference() for tensor in inputs):
         raise Unsuitable("an input is an inference tensor")
-    if any(tensor.is_complex() for tensor in build.tensors(list(seen.values.values()))):
-        raise Unsuitable("it computes complex numbers")
     for number in written:
-        tensor = inputs[number]
-        if tensor.requires_grad and number not in seen.rebased:
-            raise Unsuitable("it writes to an input that requires grad, without gradients")
-        if tensor.clone().stride() != tensor.stride():
+        if inputs[number].clone().stride() != inputs[number].stride():
             raise Unsuitable("it writes to an input with gaps")
+
+
+def own_leaves(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The inputs without their history, as leaves that require grad where these do."""
+    return [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in inputs]
 
 
 def _tracing(mode: FakeTensorMode) -> contextlib.AbstractContextManager[Any]:
@@ -131,9 +128,14 @@ def _hint(number: Any) -> int:
     return number.node.hint if isinstance(number, torch.SymInt) else number
 
 
-def functional(kernel: fx.GraphModule, written: Sequence[int]) -> Program:
-    """The kernel's graph on copies of the inputs that it writes to; it gives these behind its outputs."""
-    inner = programs.of_module(kernel)
+def functional(parts: Split, seen: Interpreted) -> tuple[Program, list[int]]:
+    """The kernel's graph on copies of the inputs that it writes to, and its differentiable outputs.
+
+    It gives the copies behind its outputs: without their history those that
+    were written to without gradients.
+    """
+    assert parts.inner is not None
+    inner, written = programs.of_module(parts.inner), parts.written
     first = len(inner.inputs)
     copies = {number: Ref(first + i) for i, number in enumerate(written)}
 
@@ -145,8 +147,16 @@ def functional(kernel: fx.GraphModule, written: Sequence[int]) -> Program:
         Step(step.target, programs.map_refs(step.args, moved), programs.map_refs(step.kwargs, moved), step.stack)
         for step in inner.steps
     ]
-    outputs = (*programs.map_refs(inner.outputs, moved), *copies.values())
-    return Program(inner.inputs, clones + steps, outputs)
+    given: list[Ref] = []
+    for number, copy in copies.items():
+        if number not in seen.rebased:
+            steps.append(Step("detach", (copy,), {}))
+            copy = Ref(first + len(clones) + len(steps) - 1)
+        given.append(copy)
+    outputs = (*programs.map_refs(inner.outputs, moved), *given)
+    differentiable = [i for i, node in enumerate(parts.computed) if seen.values[node].requires_grad]
+    differentiable += [len(parts.computed) + i for i, number in enumerate(written) if number in seen.rebased]
+    return Program(inner.inputs, clones + steps, outputs), differentiable
 
 
 def halves(

@@ -2,7 +2,8 @@
 
 What comes of a graph without a kernel are files as well: `eager` (the reason
 why it is run so), `shapes` (each tuple of sizes has a kernel of its own) or
-`ordinary` (inductor's ordinary path compiles it in each process).
+`ordinary` (the reason why inductor's ordinary path compiles it in each process:
+`nested`) with all that a training kernel has besides its libraries.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 import msgspec
 import torch
 
-from aotdyn.backends import aliasing, context, fast_checks, joint, packages, split
+from aotdyn.backends import aliasing, context, fast_checks, joint, nested, packages, split, training
 from aotdyn.backends.context import Interpreted
-from aotdyn.backends.packages import EAGER, ORDINARY, OUTER, SHAPES, Files, Ordinary
+from aotdyn.backends.packages import EAGER, ORDINARY, OUTER, SHAPES, Files
 from aotdyn.backends.split import Split, Unsuitable
 from aotdyn.graph import build, data
 from aotdyn.graph import program as programs
@@ -68,21 +69,34 @@ def _make(program: Program, inputs: list[torch.Tensor], options: dict[str, Any],
         if overlapping:
             raise Unsuitable("it writes to inputs that share memory")
         return _kernel(program, inputs, split.split(module, program.inputs, seen), None, options, scratch)
+    _check_gradients(seen, bool(overlapping))
     written = split.written_inputs(module.graph.find_nodes(op="placeholder"), seen)
+    seen.hidden = context.hidden_writes(program, inputs, written)
+    parts = split.split(module, program.inputs, seen)
+    if not parts.trained:
+        return _kernel(program, inputs, parts, None, options, scratch)
+    joint.check(inputs, parts.written)
     try:
-        _check_gradients(seen, bool(overlapping))
-        seen.hidden = context.hidden_writes(program, inputs, written)
-        parts = split.split(module, program.inputs, seen)
-        return _kernel(program, inputs, parts, seen if parts.trained else None, options, scratch)
+        return _kernel(program, inputs, parts, seen, options, scratch)
     except context.Specialized:
         raise
     except Exception as error:
         if not isinstance(error, Unsuitable) and of_the_compiler(error):
             raise  # inductor's ordinary path would ask the same compiler
         log.info("a graph with gradients is compiled in each process: %s", error, exc_info=log.isEnabledFor(10))
-        marker = Ordinary(f"{type(error).__name__}: {error}"[:2000], written)
-        kept = isinstance(error, Unsuitable) or lasting(error)
-        return Made({ORDINARY: msgspec.msgpack.encode(marker)}, kept)
+        reason = f"{type(error).__name__}: {error}"[:2000]
+        return Made(_ordinary(parts, seen, reason), isinstance(error, Unsuitable) or lasting(error))
+
+
+def _ordinary(parts: Split, seen: Interpreted, reason: str) -> Files:
+    """The files of a graph that inductor's ordinary path has to compile; Unsuitable for one that can't be stored."""
+    whole, differentiable = joint.functional(parts, seen)
+    plan = nested.plan(len(whole.inputs), len(whole.outputs), differentiable, parts.written, seen.drawn)  # type: ignore[arg-type]
+    try:
+        programs_ = {OUTER: data.encode(parts.outer), training.PROGRAM: data.encode(whole)}
+    except data.NotDurable as error:
+        raise Unsuitable(f"{reason}; and it can't be stored: {error}") from error
+    return {ORDINARY: reason.encode(), training.PLAN: msgspec.msgpack.encode(plan), **programs_}
 
 
 def _kernel(

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 from torch import fx
 
@@ -26,13 +25,6 @@ DEFAULTS = {"fallback_random": True}
 """Inductor options that keep the program the same; the user's own come above them."""
 
 Files = dict[str, bytes | Path]
-
-
-class Ordinary(msgspec.Struct, frozen=True, array_like=True):
-    """Why a graph goes inductor's ordinary path, and the inputs that it writes to."""
-
-    reason: str
-    written: list[int]
 
 
 def package(

@@ -117,7 +117,7 @@ class Kernel:
         plan = self.plan
         ctx.kernel = self
         ctx.random = torch.get_rng_state() if plan.draws else None
-        results = list(self._forward(*inputs))
+        results = self.start(ctx, inputs)
         if self._watched is None:
             self._watched = _sharing(inputs, results, plan)
         for kind, number in self._watched:
@@ -142,6 +142,10 @@ class Kernel:
                 ctx.inputs[i] = None
         return outputs
 
+    def start(self, ctx: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The forward kernel's results."""
+        return list(self._forward(*inputs))
+
     def backward(self, ctx: Any, incoming: tuple[torch.Tensor | None, ...]) -> list[torch.Tensor | None]:
         """The gradients of the inputs."""
         plan = self.plan
@@ -152,6 +156,16 @@ class Kernel:
             return [None] * len(plan.grads)
         if torch.is_grad_enabled() or not all(_plain(each) for each in given):
             return self.again(ctx, kept, given)
+        found = self.differentiate(ctx, kept, given, missing)
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            ctx.inputs = None
+        return found
+
+    def differentiate(
+        self, ctx: Any, kept: Sequence[torch.Tensor], given: list[torch.Tensor | None], missing: set[int]
+    ) -> list[torch.Tensor | None]:
+        """The gradients by the backward kernel, of what was kept and is given; `missing` outputs have none."""
+        plan = self.plan
         tangents = [self._tangent(ctx, i, each) for i, each in enumerate(given)]
         arguments = [*(torch.empty((size, 0)) for size in ctx.sizes), *kept[: len(plan.saved)], *tangents]
         results = self._backward(*arguments) if self._backward else []
@@ -164,8 +178,6 @@ class Kernel:
                 found.append(given[grad[1]] if given[grad[1]] is not None else tangents[grad[1]])
             else:
                 found.append(_apart(results[grad[1]], taken))
-        if not torch._C._autograd._get_current_graph_task_keep_graph():
-            ctx.inputs = None
         return found
 
     def again(
@@ -290,6 +302,11 @@ def _plain(tensor: torch.Tensor | None) -> bool:
         and not functorch.is_legacy_batchedtensor(tensor)
         and not torch._C._len_torch_dispatch_stack()
     )
+
+
+def autocast_dtype() -> str:
+    """The dtype of the autocast that holds now, empty for none."""
+    return str(torch.get_autocast_dtype("cpu")).removeprefix("torch.") if torch.is_autocast_enabled("cpu") else ""
 
 
 def _autocast(dtype: str) -> contextlib.AbstractContextManager[Any]:

@@ -6,6 +6,7 @@ is needed. `test_end_to_end.py` trains with compiled ones.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -91,6 +92,13 @@ def writes_without_gradients(x, n):
     return x * n
 
 
+def decays_a_leaf(x, w):
+    with torch.no_grad():
+        w.mul_(0.9)
+        scale = w.norm()
+    return x * scale, (x * w).sin(), w.view(2, 2)
+
+
 def draws(x):
     return F.dropout(x.sin(), 0.5), torch.rand(2)
 
@@ -129,6 +137,7 @@ CASES: list[tuple[Callable[..., Any], Callable[[], Sequence[torch.Tensor]]]] = [
     (writes_to_an_input, lambda: (random(3, 4, grad=False), random(4))),
     (overwrites_an_input, lambda: (random(3, 4) * 1, random(4))),
     (writes_without_gradients, lambda: ours(torch.zeros(4))),
+    (decays_a_leaf, lambda: ours(random(4))),
     (draws, ours),
     (without_gradients_inside, lambda: ours(random(4))),
     (casts, lambda: ours(random(4))),
@@ -309,10 +318,54 @@ def test_a_call_under_autocast_and_hooks():
     assert not {"graphs_compiled_each_time", "backend_failures"} & set(events.snapshot())
 
 
-def test_what_no_kernel_can_give_is_counted(monkeypatch):
+def rotates(x, n):
+    n += 1
+    z = torch.view_as_complex(x.view(3, 2, 2)) * torch.tensor([1j, 1 + 1j])
+    return torch.view_as_real(z).flatten(1) * n, F.dropout(z.abs(), 0.5), x[0]
+
+
+def aot_eager(module: torch.fx.GraphModule, inputs: list[torch.Tensor], config_patches: Any) -> Callable[..., Any]:
+    """What inductor's ordinary path is but for kernels: AOTAutograd, with its own node of autograd."""
+    from torch._functorch.aot_autograd import aot_module_simplified
+    from torch._functorch.compilers import nop
+
+    return aot_module_simplified(module, tuple(inputs), nop)  # type: ignore[no-any-return]
+
+
+def test_what_no_stored_kernel_can_give(monkeypatch):
+    from torch._functorch import config
     from torch._inductor import compile_fx
 
-    monkeypatch.setattr(compile_fx, "compile_fx", lambda module, inputs, config_patches: module.forward)
-    run, x = compiled(lambda x: (x + 1j).abs()), random(3)
-    assert same(run(x), (x + 1j).abs())
+    monkeypatch.setattr(compile_fx, "compile_fx", aot_eager)
+    make = lambda: ours(torch.zeros(4))  # noqa: E731
+    wanted, run, before = observe(rotates, make), compiled(rotates), config.donated_buffer
+    for _ in range(2):
+        got = observe(run, make)
+        assert [(i, *pair) for i, pair in enumerate(zip(wanted, got, strict=True)) if not same(*pair)] == []
+    assert config.donated_buffer is before
     assert events.snapshot()["graphs_compiled_each_time"] == 1
+
+
+def gradients_inside(x):
+    with torch.no_grad():
+        y = x * 2
+        with torch.enable_grad():
+            z = (x * 3).sin()
+    return y, z
+
+
+def test_what_is_run_eagerly():
+    def inside(x, function=gradients_inside):
+        with torch.no_grad():
+            return function(x)
+
+    def gaps(x, n):
+        n.mul_(2)
+        return x * n
+
+    for function, other, make in (
+        (inside, functools.partial(inside, function=compiled(gradients_inside)), ours),
+        (gaps, compiled(gaps), lambda: ours(torch.ones(8)[::2])),
+    ):
+        assert all(map(same, observe(function, make), observe(other, make)))
+    assert not {"graphs_compiled_each_time", "backend_failures"} & set(events.snapshot())
