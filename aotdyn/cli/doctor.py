@@ -47,6 +47,10 @@ def _findings() -> Iterator[tuple[str, str, bool]]:
     yield "compiler", config.cxx_compiler() or "none found, so the backend `eager` is used", True
     yield "backend", options.backend or ("inductor" if config.cxx_compiler() else "eager"), True
     yield "cache", *_cache()
+    if options.cache_sign:
+        yield "signing", *_signing(options)
+    if options.cache_remote:
+        yield "remote", f"{options.cache_remote}, worth {options.cache_remote_timeout:g} s", True
     hooked = os.environ.get("AOTDYN_PACKAGES") or "nothing, AOTDYN_PACKAGES isn't set"
     yield "activated", f"yes, hooks {hooked}" if startup.active() else "no", True
     if options.disable:
@@ -67,6 +71,17 @@ def _cache() -> tuple[str, bool]:
         return f"{root} can't be written", False
     size, files = _size(root)
     return f"{root} ({files} files, {size / 1e6:.1f} MB)", True
+
+
+def _signing(options: config.Options) -> tuple[str, bool]:
+    from aotdyn.store import signing
+
+    keys = signing.Keys(True, signing.folder(options))
+    try:
+        keys.sign(b"")
+        return f"{len(keys.trusted())} keys are trusted, in {keys.where}", True
+    except AotdynError as error:
+        return str(error), False
 
 
 def _writable(root: Path) -> bool:

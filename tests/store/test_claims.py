@@ -153,6 +153,5 @@ def test_first_rank_of_a_machine_goes_first(store, path, monkeypatch):
         assert claim.held
     assert time.monotonic() - begun >= claims.RANK_HEAD_START
     assert claims._patience == 0  # ranks that run different graphs don't wait again
-    begun = time.monotonic()
     with store.claim("k2"):
-        assert time.monotonic() - begun < claims.RANK_HEAD_START
+        assert claims._patience == 0
