@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -143,9 +144,16 @@ def _behind_dispatcher(
 def follow(function: types.FunctionType, made: types.FunctionType, entry: Any) -> None:
     """Let `made`, behind `entry`, take over what is set on `function` later: defaults, code."""
     from aotdyn.rewrite import originals, stubs
+    from aotdyn.runtime import cold
     from aotdyn.runtime.origin import Follower
 
+    reference = weakref.ref(made)
+    weakref.finalize(made, cold.gone.append, entry.extent.number).atexit = False
+
     def renew() -> Any:
+        made = reference()
+        if made is None:
+            return None
         code = originals.original(function.__code__)
         if stubs.eligible(code):
             made.__code__ = code

@@ -18,6 +18,11 @@ def register(dispatcher: str, code: CodeType | Callable[[], CodeType]) -> None:
     _table[dispatcher] = code
 
 
+def forget(dispatcher: str) -> None:
+    """No stub asks `dispatcher` any more."""
+    _table.pop(dispatcher, None)
+
+
 def dispatcher_of(code: CodeType) -> str | None:
     """Name of the dispatcher that `code` asks first, None if it isn't a stub."""
     if names.FIX not in code.co_names:

@@ -5,6 +5,7 @@ Everything behind it is imported when it is first asked for.
 
 from __future__ import annotations
 
+import collections
 import functools
 import logging
 import marshal
@@ -18,7 +19,7 @@ import msgspec
 from aotdyn import config, errors
 from aotdyn.report import events, logs, notice
 from aotdyn.rewrite import switchboard
-from aotdyn.runtime import dispatch, home, thrift
+from aotdyn.runtime import dispatch, home, reached, thrift
 from aotdyn.runtime.continuation import Continuation
 from aotdyn.runtime.extent import HOOK, PACKAGES, PROGRAM, Extent
 
@@ -119,6 +120,30 @@ def entry_of(code: types.CodeType) -> Entry | None:
     seat = switchboard.seat_in(code)
     name = None if seat is None else switchboard.boards[seat.board].named.get(seat.number)
     return None if name is None else _entries.get(name)
+
+
+gone: collections.deque[str] = collections.deque()
+"Extents of what `compile()` made and nobody keeps: the garbage collector, which may run anywhere, only notes them."
+
+
+def sweep() -> None:
+    """Give up what belongs to extents that are gone: done where no lock is held."""
+    while gone:
+        _release(gone.popleft())
+
+
+def _release(extent: str) -> None:
+    """Drop an extent's entries, continuations and names. Its calls stay counted."""
+    from aotdyn.rewrite import originals
+
+    with _lock:
+        for key in [key for key in _continuations.copy() if key[1] == extent]:
+            _continuations.pop(key, None)
+        for name in [name for name, entry in _entries.copy().items() if entry.extent.number == extent]:
+            events.count("graph_calls", _entries.pop(name).give_back())
+            dispatch.uninstall(name)
+            originals.forget(name)
+    reached.release(extent)
 
 
 def leave_store() -> None:
@@ -309,6 +334,7 @@ def make_entry(
     """The entry behind a dispatcher, made and installed where it isn't yet; `direct` as for Entry."""
     from aotdyn.runtime.entry import Entry
 
+    sweep()
     with _lock:
         found = _entries.get(name)
         if found is None:

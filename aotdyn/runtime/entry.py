@@ -189,6 +189,11 @@ class Entry:
         """How many calls graphs have served."""
         return self.retired_calls + sum(line.graph_calls() for line in self.lines)
 
+    def give_back(self) -> int:
+        """The entry is given up: how many calls graphs have served, which it won't count any more."""
+        entries.discard(self)
+        return self.graph_calls()
+
     def others(self, *args: Any) -> Any:
         """Tries the variants behind the first; one that serves two calls in a row moves to the front."""
         for line in self.lines[1:]:
@@ -577,6 +582,9 @@ def _traced_by_debugger(spec: FrameSpec) -> bool:
 
 
 def _counts() -> dict[str, int]:
+    cold = sys.modules.get("aotdyn.runtime.cold")
+    if cold is not None:
+        cold.sweep()
     return {"graph_calls": sum(entry.graph_calls() for entry in list(entries))}
 
 

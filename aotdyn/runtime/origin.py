@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ class Follower:
         self, function: types.FunctionType, made: types.FunctionType, entry: Entry, renew: Callable[[], Entry | None]
     ) -> None:
         self.function = function
-        self.made = made
+        self.made = weakref.ref(made)  # what made it keeps us, and not we it: see `cold.gone`
         self.renew = renew
         self.kept = self._now()
         self.follow(entry)
@@ -61,7 +62,9 @@ class Follower:
         if same_code and before[1:] == self.kept[1:]:
             self.entry.install()  # a stub was put in place, which is no change
             return self.entry.dispatcher(*args)
-        self.made.__defaults__, self.made.__kwdefaults__ = self.kept[1:]
+        made = self.made()
+        if made is not None:
+            made.__defaults__, made.__kwdefaults__ = self.kept[1:]
         if same_code:
             self.entry.install()
         else:

@@ -27,6 +27,8 @@ current: contextvars.ContextVar[Extent | None] = contextvars.ContextVar("aotdyn_
 _lock = threading.Lock()
 _gates: dict[str, dict[str, Any]] = {}
 "Dispatcher name of a gate to the globals of its functions."
+_entries: dict[str, dict[str, Any]] = {}
+"Dispatcher name of a gate to the entries behind it, by extent."
 _reached: dict[str, home.Alive] = {}
 "Dispatcher name of a gate to the functions behind it."
 
@@ -104,7 +106,7 @@ def _open(name: str, spec: Any, globals: dict[str, Any], code: types.CodeType) -
     from aotdyn.rewrite import originals
     from aotdyn.runtime import dispatch
 
-    entries: dict[str, Any] = {}
+    entries = _entries.setdefault(name, {})
     functions = _reached[name] = home.Alive()
     shared = [home.InPlace(name, lambda: code, functions)] if home.blocks_wanted() else []
 
@@ -123,6 +125,16 @@ def _open(name: str, spec: Any, globals: dict[str, Any], code: types.CodeType) -
     _gates[name] = globals
     originals.register(name, code)
     dispatch.install(name, gate)
+
+
+def release(extent: str) -> None:
+    """An extent is gone."""
+    from aotdyn.report import events
+
+    for entries in list(_entries.values()):
+        entry = entries.pop(extent, None)
+        if entry is not None:
+            events.count("graph_calls", entry.give_back())
 
 
 def _entry(spec: Any, extent: Extent, globals: dict[str, Any], code: types.CodeType) -> Any:
