@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 
 import pytest
 import torch
@@ -61,3 +62,43 @@ def test_a_fresh_tensor_is_made_to_require_a_gradient_under_no_grad():
             assert (a.requires_grad, a.is_leaf) == (b.requires_grad, b.is_leaf)
     assert "require_grad" in graphs[0].code
     assert "require_grad" not in graphs[1].code
+
+
+class Net(nn.Module):
+    """A layer and a norm, whose buffers are state as well."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm = nn.Linear(3, 3), nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.norm(self.layer(x)).relu()
+
+
+def saved_and_loaded(value, **options):
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, **options)
+
+
+def test_a_compiled_module_is_copied_saved_and_loaded():
+    net, x = Net(), torch.linspace(-1, 1, 12).reshape(4, 3)
+    compiled = aotdyn.compile(net, backend="eager")
+    compiled(x)
+    wanted = compiled.eval()(x)
+    other = copy.deepcopy(compiled)
+    assert list(other.state_dict()) == list(compiled.state_dict()) == list(net.state_dict())
+    assert torch.equal(other(x), wanted)
+    with torch.no_grad():
+        other.layer.bias.add_(1)
+    assert torch.equal(compiled(x), wanted)
+    assert not torch.equal(other(x), wanted)
+    fresh = Net().eval()
+    fresh.load_state_dict(saved_and_loaded(compiled.state_dict()))
+    assert torch.equal(fresh(x), wanted)
+    for each in (compiled, net):
+        calls = events.snapshot()["graph_calls"]
+        loaded = saved_and_loaded(each, weights_only=False)
+        assert torch.equal(loaded(x), wanted)
+        assert (events.snapshot()["graph_calls"] > calls) == (each is compiled)
