@@ -58,7 +58,12 @@ def test_under_torchrun(project):
     project.write("lib.py", LIB)
     project.write("app.py", RANKED)
     project.write("start.py", RUN)
-    env = {"OMP_NUM_THREADS": "1", "AOTDYN_BACKEND": "inductor", "AOTDYN_CLAIM_SECONDS": "200"}
+    env = {
+        "OMP_NUM_THREADS": "1",
+        "AOTDYN_BACKEND": "inductor",
+        "AOTDYN_CLAIM_SECONDS": "200",
+        "AOTDYN_COMPILE": "now",
+    }
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nnodes=1", f"--nproc-per-node={RANKS}", "start.py")
     done = project.python(*torchrun, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
