@@ -80,7 +80,7 @@ def test_under_torchrun(project):
 def test_eight_that_start_together_compile_once(project):
     project.write("lib.py", LIB)
     project.write("app.py", "import torch, lib\nprint(lib.same(torch.arange(4.0)), lib.own(torch.arange(3.0)))\n")
-    env = project.environment({"AOTDYN_BACKEND": "inductor", "AOTDYN_CLAIM_SECONDS": "500"})
+    env = project.environment({"AOTDYN_BACKEND": "inductor", "AOTDYN_CLAIM_SECONDS": "500", "AOTDYN_COMPILE": "now"})
     running = [
         subprocess.Popen([sys.executable, "-m", "aotdyn", "run", "--stats", f"s{n}.json", "app.py"],
                          cwd=project.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
