@@ -127,6 +127,10 @@ def fake_inputs(
         build.fake_input(mode, tensor, item.dynamic, f"x{number}", item.unbacked)
         for number, (item, tensor) in enumerate(zip(program.inputs, inputs, strict=True))
     ]
+    for item, fake in zip(program.inputs, fakes, strict=True):
+        for dim, least, most in item.ranges:
+            if isinstance(fake.shape[dim], torch.SymInt):
+                build.bound(mode, fake.shape[dim], least, most)
     return mode, fakes
 
 
@@ -192,7 +196,7 @@ def interpret(module: fx.GraphModule, mode: FakeTensorMode, fakes: Sequence[Any]
 
     modes = Modes()
     try:
-        with build.quiet(), mode:
+        with build.quiet(), mode, build.python_forms(mode):
             Interpreter(module, garbage_collect_values=False).run(*fakes)
     finally:
         modes.restore()
@@ -219,7 +223,7 @@ def hidden_writes(program: Program, inputs: Sequence[torch.Tensor], versions: Se
     module = programs.to_module(program)
     modes = Modes()
     try:
-        with build.quiet(), mode, FunctionalTensorMode():
+        with build.quiet(), mode, build.python_forms(mode), FunctionalTensorMode():
             wrapped = [FunctionalTensor.to_functional(fake) for fake in fakes]
             module(*wrapped)
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 DISABLED = "aotdyn: disabled by AOTDYN_DISABLE or pyproject.toml: the program ran as plain Python"
@@ -32,10 +34,20 @@ def report(stats: dict[str, Any]) -> str:
         ("not stored, since they rest on facts of this process:", "process_local", "fact"),
     ):
         if stats[name]:
-            lines += ["", title, *(f"  {event['function']}: {event[fact]}" for event in stats[name])]
+            lines += ["", title, *_counted(_event(event, fact) for event in stats[name])]
     if stats["seconds"]:
         lines += ["", "seconds: " + ", ".join(f"{name} {value:.2f}" for name, value in stats["seconds"].items())]
     return "\n".join(lines)
+
+
+def _event(event: dict[str, Any], fact: str) -> str:
+    where = f"\n            {event['where']}" if event.get("where") else ""
+    return f"{event['function']}: {event[fact]}{where}"
+
+
+def _counted(lines: Iterable[str]) -> list[str]:
+    """Equal lines once, with how many they are."""
+    return [f"  {line}" if n == 1 else f"  {line} ({n} times)" for line, n in Counter(lines).items()]
 
 
 def not_warm(stats: dict[str, Any], functions: list[str]) -> str:

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import linecache
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
+LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.fx.experimental.sym_node")
 """Loggers that report at ERROR what is only a break for us."""
 
 DATA_READS = frozenset(("data_ptr", "tolist", "numpy", "__array__", "__dlpack__", "storage", "untyped_storage"))
@@ -273,7 +274,7 @@ class GraphBuilder:
         mode.drawn = False
         before = [(tensor, version(tensor)) for tensor in tensors(seen)]
         try:
-            with quiet(), mode:
+            with quiet(), mode, python_forms(mode):
                 result = function(*args, **kwargs)
         except (MemoryError, RecursionError):
             raise
@@ -291,16 +292,6 @@ class GraphBuilder:
             for dimension, value in enumerate(values):
                 if isinstance(value, torch.SymInt) and value.node.expr.is_symbol:
                     self.symbols.setdefault(value.node.expr, (number, what, dimension))
-
-
-CONCRETE = "SymIntArrayRef expected to contain only concrete integers"
-"""What an operator says whose own code knows no symbols, though its Python form does (`constant_pad_nd`)."""
-
-
-def _decomposition(func: Any) -> Any:
-    from torch._decomp import decomposition_table
-
-    return decomposition_table.get(func)
 
 
 class _Noted(list[Any]):
@@ -332,14 +323,7 @@ def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_out
     def noting(func: Any, types: Any, args: Any = (), named: Any = None) -> Any:
         if not mode.drawn and effects.draws(func) and effects.probability(func, args, named or {}) != 0:
             mode.drawn = True
-        try:
-            return dispatch(func, types, args, named)
-        except RuntimeError as error:
-            decomposed = _decomposition(func) if CONCRETE in str(error) else None
-            if decomposed is None:
-                raise
-            with mode:
-                return decomposed(*args, **(named or {}))
+        return dispatch(func, types, args, named)
 
     # Shadowed on the instance: higher-order operators look a mode up by its exact class.
     mode.dispatch, mode.drawn = noting, False
@@ -396,6 +380,23 @@ def _plain(real: torch.Tensor) -> torch.Tensor:
     if isinstance(real, torch.nn.Parameter):
         return torch.nn.Parameter(alias, real.requires_grad)
     return alias.requires_grad_(real.requires_grad)
+
+
+def python_forms(mode: FakeTensorMode) -> contextlib.AbstractContextManager[Any]:
+    """Around operators on symbols: those whose own code would make constants of sizes run by torch's Python forms."""
+    if mode.shape_env is None or not mode.shape_env.var_to_range:
+        return contextlib.nullcontext()
+    from torch._dispatch.python import enable_python_dispatcher
+
+    return enable_python_dispatcher()
+
+
+def bound(mode: FakeTensorMode, size: torch.SymInt, least: int, most: int) -> None:
+    """Tell a fake mode the range of a size that is a symbol; what sees to it is a guard of another's."""
+    from torch.utils._sympy.numbers import int_oo
+
+    assert mode.shape_env is not None
+    mode.shape_env.constrain_symbol_range(size.node.expr, least, int_oo if most == sys.maxsize else most)
 
 
 @contextlib.contextmanager

@@ -47,6 +47,8 @@ class GraphData(msgspec.Struct, frozen=True, array_like=True):
     bare: bool = False
     unbacked: list[tuple[int, ...]] = []
     "as `dynamic`; empty where no input has such a dimension"
+    ranges: list[tuple[tuple[int, int, int], ...]] = []
+    "dimensions with least and most size; empty where no input has one"
 
 
 _DECODER = msgspec.msgpack.Decoder(GraphData)
@@ -135,6 +137,7 @@ class _Writer:
             stacks=self.stacks.rows if self.stacks else [],
             bare=program.bare,
             unbacked=[item.unbacked for item in inputs] if any(item.unbacked for item in inputs) else [],
+            ranges=[item.ranges for item in inputs] if any(item.ranges for item in inputs) else [],
         )
 
     def target(self, target: Any) -> int:
@@ -249,6 +252,7 @@ def _read(graph: GraphData) -> Program:
         )
         for step in graph.steps
     ]
-    unbacked = graph.unbacked or [()] * len(graph.dynamic)
-    inputs = [Input(*row) for row in zip(graph.names, graph.dynamic, unbacked, strict=True)]
+    none: list[Any] = [()] * len(graph.dynamic)
+    rows = zip(graph.names, graph.dynamic, graph.unbacked or none, graph.ranges or none, strict=True)
+    inputs = [Input(*row) for row in rows]
     return Program(inputs, steps, tuple(_decode(item) for item in graph.outputs), graph.bare)

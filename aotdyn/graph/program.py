@@ -28,12 +28,14 @@ class Ref:
 class Input:
     """A tensor handed to the graph; `dynamic` lists the dimensions whose size varies.
 
-    Those that are `unbacked` as well may be 0 and 1, too, and nothing may be decided by them.
+    Those that are `unbacked` as well may be 0 and 1, too, and nothing may be decided by them. `ranges` are those that
+    the user gave: dimension, least and most.
     """
 
     name: str
     dynamic: tuple[int, ...] = ()
     unbacked: tuple[int, ...] = ()
+    ranges: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclasses.dataclass(slots=True)
@@ -115,7 +117,7 @@ def of_module(gm: fx.GraphModule) -> Program:
 
 
 def _input(node: fx.Node) -> Input:
-    return Input(node.name, tuple(node.meta.get("dynamic", ())), tuple(node.meta.get("unbacked", ())))
+    return Input(node.name, *(tuple(node.meta.get(kind, ())) for kind in ("dynamic", "unbacked", "ranges")))
 
 
 def to_module(program: Program) -> fx.GraphModule:
@@ -135,8 +137,9 @@ def to_module(program: Program) -> fx.GraphModule:
         node = graph.placeholder(item.name)
         if item.dynamic:
             node.meta["dynamic"] = item.dynamic
-        if item.unbacked:
-            node.meta["unbacked"] = item.unbacked
+        for kind in ("unbacked", "ranges"):
+            if found := getattr(item, kind):
+                node.meta[kind] = found
         values.append(node)
     for step in program.steps:
         op = "call_method" if isinstance(step.target, str) else "call_function"

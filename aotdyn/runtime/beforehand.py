@@ -43,7 +43,7 @@ def expected(options: Options, store: Store) -> Callable[[str, str, str], Told]:
 
     def of(module: str, qualname: str, digest: str) -> Told:
         told = table.get(("__main__" if module.startswith("__main__@") else module, qualname), {})
-        if not learns or not forwards(qualname):
+        if not learns or not forwards(module, qualname):
             return told
         found = {name: dict(dims) for name, dims in told.items()}
         for source, dims in _known(store, (module, qualname, digest)).items():
@@ -61,9 +61,12 @@ def nothing(module: str, qualname: str, digest: str) -> Told:
     return {}
 
 
-def forwards(qualname: str) -> bool:
-    """Whether what moves for a function is kept for its other callers: it is a module's call."""
-    return qualname.rpartition(".")[2] == "forward"
+def forwards(module: str, qualname: str) -> bool:
+    """Whether what moves for a function is kept for its other callers: it is the call of a module of the program's.
+
+    Of torch's own layers it isn't: what one model does with a `Linear` says nothing of the next.
+    """
+    return qualname.rpartition(".")[2] == "forward" and module.partition(".")[0] != "torch"
 
 
 def note(variant: Variant, moved: Moved, store: Store) -> None:

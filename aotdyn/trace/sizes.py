@@ -18,11 +18,12 @@ from typing import Any
 import torch
 
 from aotdyn.errors import UserError
-from aotdyn.graph import relations
+from aotdyn.graph import build, relations
 from aotdyn.graph.build import quiet, version
 from aotdyn.guards import tensors
 from aotdyn.guards.pure import PURE
 from aotdyn.guards.sources import Arg, Pure, Source, SourceTable
+from aotdyn.runtime.beforehand import forwards
 from aotdyn.runtime.variant import GuardData, Inlined
 
 from .control import LookedAt
@@ -48,13 +49,17 @@ STATIC = Policy()
 
 @dataclass
 class Input:
-    """A tensor of the graph as it was when the trace met it; `asked` are dimensions that the user marked."""
+    """A tensor of the graph as it was when the trace met it.
+
+    `asked` are dimensions that the user marked, `ranges` those that the user gave.
+    """
 
     source: Source
     real: torch.Tensor
     shape: tuple[Any, ...]
     stride: tuple[Any, ...]
     asked: frozenset[int] = frozenset()
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 class Sizes:
@@ -104,7 +109,7 @@ class Sizes:
     def hand(self, function: Inlined, bound: Mapping[str, Value]) -> None:
         """A function is entered with these arguments: what is known of them holds for the inputs that they are."""
         told = self.policy.expected(function.module, function.qualname, function.digest)
-        kept = function.qualname.endswith("forward")
+        kept = forwards(function.module, function.qualname)
         if not told and not kept:
             return
         for name, value in bound.items():
@@ -140,24 +145,30 @@ class Sizes:
     def met(self, source: Source, real: torch.Tensor, fake: Any) -> None:
         """An input was made: its place is the next; ranges that the user gave become facts."""
         asked = frozenset(marks(real, "_dynamo_dynamic_indices"))
-        self.inputs.append(Input(source, real, tuple(fake.shape), _strides(fake), asked))
+        made = Input(source, real, tuple(fake.shape), _strides(fake), asked)
+        self.inputs.append(made)
+        unbacked = self.unbacked(real)
+        for dim, least, most in self._ranges_of(real, source):
+            size = made.shape[dim]
+            if not isinstance(size, torch.SymInt) or (least, most) == (None, None):
+                continue
+            where = f"{source}.shape[{dim}]"
+            made.ranges[dim] = (0 if least is None else least, sys.maxsize if most is None else most)
+            with quiet():
+                if dim in unbacked:
+                    _check_range(real.size(dim), least, most, where)
+                    build.bound(self.t.builder.fake_mode, size, *made.ranges[dim])
+                else:
+                    _within(size, least, most, where)
+
+    def _ranges_of(self, real: torch.Tensor, source: Source) -> Iterator[tuple[int, int | None, int | None]]:
+        """Dimensions with the ranges that the user gave for them, by a mark or in the table."""
         for each in getattr(real, "_dynamo_dynamic_range", None) or ():
-            size = fake.shape[each.dim]
-            if isinstance(size, torch.SymInt):
-                with quiet():
-                    _within(size, each.min, each.max, f"{source}.shape[{each.dim}]")
+            yield each.dim, each.min, each.max
         for dim, (least, most) in (getattr(real, "_dynamo_unbacked_bounds", None) or {}).items():
-            size = fake.shape[dim]
-            if isinstance(size, torch.SymInt):
-                _check_range(real.size(dim), least, most, f"{source}.shape[{dim}]")
-                self.t.builder.shape_env.constrain_symbol_range(
-                    size.node.expr, 0 if least is None else least, sys.maxsize if most is None else most
-                )
-        for dim, (least, most) in self.told.get(source, {}).items():
-            size = fake.shape[dim] if dim in self._within_range(real, source) else None
-            if isinstance(size, torch.SymInt):
-                with quiet():
-                    _within(size, least, most, f"{source}.shape[{dim}]")
+            yield dim % real.dim(), least, most
+        for dim in self._within_range(real, source):
+            yield dim % real.dim(), *self.told[source][dim]
 
     def varies(self, obj: Any, source: Source) -> bool:
         """Whether an int becomes a symbol: it was seen to move, and isn't below 2."""
@@ -227,6 +238,9 @@ class Sizes:
             if "dynamic" in node.meta:
                 for kind in node.meta.keys() & {"dynamic", "unbacked"}:
                     node.meta[kind] = tuple(dim for dim in node.meta[kind] if self._free(each.shape[dim]))
+                ranges = [(dim, *those) for dim, those in sorted(each.ranges.items()) if self._free(each.shape[dim])]
+                if ranges:
+                    node.meta["ranges"] = tuple(ranges)
             self._check_asked(each)
             number = each.source.base
             if number in self.numbers and isinstance(each.source, Pure):

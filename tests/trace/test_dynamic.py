@@ -325,6 +325,24 @@ def test_padding_by_a_size():
         f.check(tensor(2, n, 3))
     assert len(f.variants) == 2
     assert not any(variant.breaks for variant in f.variants)
+    f = Compiled(lambda x: torch.nn.functional.pad(x, (1, 1, 0, 1), "constant", 0.5) + torch.rot90(x).sum())
+    for n in (12, 11, 9, 13, 15):
+        f.check(tensor(n, 3, 4))
+    assert len(f.variants) == 2
+
+
+def test_operators_whose_own_code_knows_no_symbols():
+    from torch.nn import functional as F
+
+    def f(x):
+        small = F.interpolate(x, size=(5, 5), mode="bilinear"), F.interpolate(x, scale_factor=2.0)
+        return *small, torch.fft.rfft2(x), F.bilinear(x, x, x.new_ones(2, 4, 4))
+
+    f = Compiled(f)
+    for n in (3, 4, 5):
+        f.check(tensor(n, 3, 4, 4))
+    assert len(f.variants) == 2
+    assert not any(variant.breaks for variant in f.variants)
 
 
 def test_swinging_between_shapes_makes_no_variant_twice():
