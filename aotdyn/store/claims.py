@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -168,6 +167,8 @@ def holder() -> str:
 @cache
 def machine() -> str:
     """This machine, as processes that see one another's numbers know it: host, boot and PID namespace."""
+    import socket  # here, as a warm import doesn't need it
+
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         parts.append(file.read().strip()[:13])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from functools import cache
@@ -21,11 +20,15 @@ def ours() -> bytes:
 
 def encode(**words: str) -> bytes:
     """Words as an origin."""
+    import json
+
     return json.dumps(words, sort_keys=True).encode()
 
 
 def decode(data: bytes) -> dict[str, str]:
     """The words of an origin; empty where there is none."""
+    import json
+
     try:
         found = json.loads(data)
     except ValueError:
