@@ -157,3 +157,28 @@ def integers(x, n):
 @program(calls=3, whole=True)
 def integers_of_floats(x):
     return x + random.randint(1, 9), 3 - x * random.getrandbits(4)
+
+
+@program(calls=3)
+def checked_and_drawn(x):
+    total = x.sum().item()
+    assert total < 1000
+    drawn = random.random()
+    print("total", total, drawn)
+    return x * drawn
+
+
+@program(calls=3, whole=True)
+def drawn_in_calls(x):
+    def inner(y):
+        return y + random.uniform(0, 1)
+
+    return [inner(x) for _ in range(3)], random.random()
+
+
+@program(calls=3)
+def drawn_before_a_break(x):
+    a = random.random()
+    y = x * a
+    b = random.random() if y.sum() > -100 else 0
+    return y + b
