@@ -35,6 +35,8 @@ class Tracer:
         self.position = self.operations = 0
         self.thrown = {}
         self.generators = []
+        self.shown, self.given_up = [], []
+        self.differentiating = False
         self.classes, self.values, self.class_values = {}, {}, {}
         self.options = None
 
@@ -55,6 +57,9 @@ class Tracer:
 
     def turn(self, frame):
         pass
+
+    def lasting(self, value):
+        return value
 
     def unrolled(self):
         pass
