@@ -151,10 +151,10 @@ def test_another_machine_modes_and_settings_are_other_kernels(key, monkeypatch):
         assert key() not in keys
         keys.append(key())
 
-    version, system, kind, capability, flags = ambient.machine()
-    monkeypatch.setattr(ambient, "machine", lambda: [version, system, kind, capability, flags + " more"])
+    version, system, kind, capability, flags, library = ambient.machine()
+    monkeypatch.setattr(ambient, "machine", lambda: [version, system, kind, capability, flags + " more", library])
     now_other()
-    monkeypatch.setattr(ambient, "machine", lambda: [version, system, kind, "other", flags])
+    monkeypatch.setattr(ambient, "machine", lambda: [version, system, kind, "other", flags, library])
     now_other()
     monkeypatch.undo()
     assert key() == keys[0]
