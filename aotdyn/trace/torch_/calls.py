@@ -238,8 +238,11 @@ def select(t: Any, v: Value, dim: int, index: Scalar, place: int) -> Value:
 
     `place` is where the index stands in a subscript. The view's place in its storage depends on data as well.
     """
+    shape = force(v).fake.shape  # type: ignore[attr-defined]
+    if dim >= len(shape):
+        raise Break("too many indices for a tensor")
     if index.sym.node.hint is None:
-        size = force(v).fake.shape[dim]  # type: ignore[attr-defined]
+        size = shape[dim]
         length = Const(size) if isinstance(size, int) else _record(t, "size", [v, Const(dim)], {})
         _record(t, native.check_index, [index, length, Const(place)], {})
     with _reading_data(t):
