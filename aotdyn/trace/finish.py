@@ -13,6 +13,7 @@ from . import callees
 from .control import Unbuildable
 from .emit import Emitter
 from .replay import replay
+from .torch_ import selects
 from .values import (
     NULL,
     Cell,
@@ -145,6 +146,7 @@ def _variant(
     t: Any, table: SourceTable, e: Emitter, points: list[ResumePoint], breaks: list[BreakInfo]
 ) -> tuple[Variant, Any, list[Any]]:
     t.sizes.settle()
+    selects.settle(t, e.outputs)
     written = _written(t)
     finished = t.builder.finish(e.outputs)
     module = finished.module

@@ -150,6 +150,7 @@ class Tracer:
         self.floats: dict[Any, Any] = {}  # operands of the graph that stand for numbers that flow
         self.lifted: dict[int, Any] = {}  # fresh tensors made to require a gradient, and the node, by id of their fake
         self.unlaid: set[int] = set()  # fakes whose strides aren't those that the real tensors will have
+        self.selects: list[Any] = []  # nodes that select at a place of data: see torch_.selects
         self.checks: list[Tensor] = []  # what must hold of data for this to be the path: see torch_.checks
         self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it
         self.operations = 0

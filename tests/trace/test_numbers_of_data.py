@@ -220,3 +220,27 @@ def test_where_a_check_cannot_give_way(f):
                 found.append(AssertionError)
         assert found[0] == found[1]
         assert torch.equal(plain, traced)
+
+
+@pytest.mark.parametrize(
+    ("f", "copies"),
+    [
+        (lambda x, i: ((x + 1)[i] * 2, x.sum()), True),
+        (lambda x, i: (x[i] * 2, x), False),  # of an input: no copy of a table is made
+        (lambda x, i: ((y := x + 1)[i].mul_(2), y), False),
+        (lambda x, i: ((y := x + 1)[i], y), False),
+        (lambda x, i: ((x + 1)[:, i], x), False),  # a copy would have other strides
+    ],
+)
+def test_a_place_of_data_in_what_nobody_else_sees_is_copied(f, copies):
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm
+
+    index = torch.tensor(-2)
+    for a, b in zip(f(X, index), aotdyn.compile(f, backend=backend, fullgraph=True)(X, index), strict=True):
+        assert torch.equal(a, b)
+        assert a.stride() == b.stride()
+    assert ("index.Tensor" in graphs[0].code) is copies

@@ -246,7 +246,10 @@ def select(t: Any, v: Value, dim: int, index: Scalar, place: int) -> Value:
         length = Const(size) if isinstance(size, int) else _record(t, "size", [v, Const(dim)], {})
         _record(t, native.check_index, [index, length, Const(place)], {})
     with _reading_data(t):
-        return record(t, "select", [v, Const(dim), index], {})
+        found = force(record(t, "select", [v, Const(dim), index], {}))
+    if index.sym.node.hint is None:
+        t.selects.append(found.node)  # type: ignore[attr-defined]
+    return found
 
 
 @contextlib.contextmanager
