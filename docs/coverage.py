@@ -51,7 +51,9 @@ def main(argv: list[str]) -> int:
 
 def page() -> str:
     """The page's text."""
-    return "\n".join([HEAD, *_opcodes(), *_operators(), *_callables(), *_reasons(), *_kernels(), *_differences()])
+    return "\n".join(
+        [HEAD, *_opcodes(), *_operators(), *_callables(), *_reasons(), *_kernels(), *_differences(), *_reports()]
+    )
 
 
 def _opcodes() -> Iterator[str]:
@@ -112,6 +114,18 @@ def _differences() -> Iterator[str]:
         shown = [line.strip().split(": ") for line in lines if line.startswith(" ")]
         named = "; ".join(f"{file}: " + ", ".join(f"`{each}`" for each in tests.split()) for file, tests in shown)
         yield f"- {text} ({named})"
+    yield ""
+
+
+def _reports() -> Iterator[str]:
+    """The lines of `reports.txt` as a table."""
+    yield "## Programs from public bug reports\n"
+    yield "Each gives what plain Python gives: compiled, in a second process, and under the hook.\n"
+    yield "| what the program relies on | here | TorchDynamo 2.13 |"
+    yield "|---|---|---|"
+    for line in (HERE / "reports.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            yield f"| {line} |"
     yield ""
 
 

@@ -27,7 +27,8 @@ BATCH = 100
 def environment(cache: Path, hash_seed: int) -> dict[str, str]:
     """The environment of a worker; strings hash differently in the second process, as they would."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    ours = {"AOTDYN_CACHE_DIR": str(cache), "AOTDYN_STRICT": "1", "AOTDYN_BACKEND": "eager", "OMP_NUM_THREADS": "1"}
+    ours = {"AOTDYN_CACHE_DIR": str(cache), "AOTDYN_STRICT": "1", "AOTDYN_BACKEND": "eager", "AOTDYN_THRIFT": "off"}
+    ours["OMP_NUM_THREADS"] = "1"
     return {**os.environ, **ours, "PYTHONPATH": path, "PYTHONHASHSEED": str(hash_seed)}
 
 

@@ -39,6 +39,7 @@ def forked(seed: int, text: str, folder: Path, way: str) -> Outcome:
     if not child:
         os.close(reading)
         os.environ |= {"AOTDYN_CACHE_DIR": str(folder / "cache"), "AOTDYN_BACKEND": "eager", "AOTDYN_STRICT": "1"}
+        os.environ["AOTDYN_THRIFT"] = "off"
         (folder / "cache").mkdir(mode=0o700, exist_ok=True)
         outcome = check(seed, text, folder, way)
         with os.fdopen(writing, "w") as pipe:

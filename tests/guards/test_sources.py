@@ -49,6 +49,8 @@ CONSTANTS = [
 
 def short(value):
     """A name for a test case that is the same in every process."""
+    if isinstance(value, frozenset):
+        return f"frozenset of {sorted(map(str, value))}"
     return re.sub(r" (at 0x\w+|from '[^']*')", "", str(value))
 
 

@@ -13,6 +13,8 @@ import aotdyn
 from aotdyn.errors import UserError
 from aotdyn.runtime.entry import Entry, entries
 
+from .results import same
+
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -44,21 +46,6 @@ class Compiled:
         variant = self.variants[i]
         env = Env((), {}, sources=decode_sources(variant.sources))
         return [relation_text(guard.expected, env) for guard in variant.guards if guard.kind == "SHAPE"]
-
-
-def same(found: Any, expected: Any) -> None:
-    """Equality of type and value, into containers."""
-    assert type(found) is type(expected)
-    if isinstance(expected, torch.Tensor):
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
-    elif isinstance(expected, (list, tuple)):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            same(one, other)
-    elif isinstance(expected, dict):
-        same(list(found.items()), list(expected.items()))
-    else:
-        assert found == expected
 
 
 def tensor(*sizes: int) -> torch.Tensor:

@@ -14,6 +14,8 @@ import torch
 
 import aotdyn
 
+from .results import same
+
 T = typing.TypeVar("T")
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
 FUNCTIONS = frozenset((torch.add, torch.sin))
@@ -97,19 +99,6 @@ def own_thread(x):
 WHOLE = [
     warns, catches_nothing, filters, versions, annotates, signature, keys_of_both, set_of_operators, own_thread,
 ]  # fmt: skip
-
-
-def same(a, b):
-    """Equality of results: structure, class, values."""
-    assert type(a) is type(b)
-    if isinstance(a, torch.Tensor):
-        torch.testing.assert_close(a, b, rtol=0, atol=0)
-    elif isinstance(a, (list, tuple)):
-        assert len(a) == len(b)
-        for one, other in zip(a, b, strict=True):
-            same(one, other)
-    else:
-        assert a == b
 
 
 def run(f, *args):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import warnings
 
@@ -11,6 +12,9 @@ import pytest
 import torch
 
 import aotdyn
+
+from . import results
+from .results import exactly
 
 A = np.linspace(-2, 2, 12).reshape(3, 4)
 T = torch.arange(6.0).reshape(2, 3)
@@ -119,9 +123,8 @@ WHOLE = [
 ]
 
 
-def same(a, b):
-    """Equality: structure, class, dtype, strides, whether it can be written to, values."""
-    assert type(a) is type(b)
+def nearly(a, b):
+    """Compare what holds nothing: an array's class, dtype, strides, whether it can be written to, and its values."""
     if isinstance(a, np.ndarray):
         facts_of = operator.attrgetter("dtype", "shape", "flags.writeable")
         assert facts_of(a) == facts_of(b)
@@ -134,14 +137,13 @@ def same(a, b):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
     elif isinstance(a, torch.Tensor):
         torch.testing.assert_close(a, b)
-    elif isinstance(a, (list, tuple)):
-        assert len(a) == len(b)
-        for one, other in zip(a, b, strict=True):
-            same(one, other)
     elif isinstance(a, (float, np.floating)):
         np.testing.assert_allclose(a, b, rtol=1e-6 if isinstance(a, np.float32) else 1e-12, atol=1e-12)
     else:
-        assert a == b
+        exactly(a, b)
+
+
+same = functools.partial(results.same, leaf=nearly)
 
 
 def differ(f, *args, fullgraph=True, **options):

@@ -17,6 +17,8 @@ import torch
 
 import aotdyn
 
+from .results import same
+
 X = torch.arange(6.0).reshape(2, 3)
 T = typing.TypeVar("T")
 
@@ -28,19 +30,6 @@ def agrees(f: Any, *args: Any, fullgraph: bool = True) -> Any:
         plain, result = f(*args), compiled(*args)
         same(result, plain)
     return result
-
-
-def same(a: Any, b: Any) -> None:
-    """Equality of results: structure, class, values."""
-    assert type(a) is type(b)
-    if isinstance(a, torch.Tensor):
-        torch.testing.assert_close(a, b)
-    elif isinstance(a, (list, tuple)):
-        assert len(a) == len(b)
-        for one, other in zip(a, b, strict=True):
-            same(one, other)
-    else:
-        assert a == b
 
 
 def test_members_of_a_local_enumeration():

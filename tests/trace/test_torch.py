@@ -14,6 +14,8 @@ import aotdyn
 from aotdyn import marks
 from aotdyn.graph import effects
 
+from .results import same
+
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
 
@@ -236,20 +238,6 @@ WHOLE = [
     for name, value in list(globals().items())
     if callable(value) and getattr(value, "__code__", None) and value.__module__ == __name__
 ]
-
-
-def same(a, b):
-    """Equality of results: structure, class, dtype, values."""
-    assert type(a) is type(b)
-    if isinstance(a, torch.Tensor):
-        assert (a.dtype, a.shape, a.requires_grad) == (b.dtype, b.shape, b.requires_grad)
-        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
-    elif isinstance(a, (list, tuple)):
-        assert len(a) == len(b)
-        for one, other in zip(a, b, strict=True):
-            same(one, other)
-    else:
-        assert a == b
 
 
 def differ(f, *args, fullgraph=True):
