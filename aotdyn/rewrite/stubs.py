@@ -47,6 +47,8 @@ def eligible(code: CodeType) -> str:
         return "the body of a module or class"
     if code.co_name in COMPREHENSIONS:
         return "a comprehension"
+    if code.co_name == "__getattribute__":
+        return "runs at each read of an attribute, those of its own guards included"
     return _looks_at_frame(code)
 
 
