@@ -139,12 +139,13 @@ def _attempts(
         except Break as found:
             if t.hooked and not t.spec.offset and constructs(code):
                 return _traced(t, left_alone(t, f"a constructor that breaks: {found.reason}"))
-            reason, where = found.with_traceback(None), _where(t, found)
+            reason, where = found, _where(t, found)
+            _forget_frames(found)
             inner = called_from(t.frame, last_frame(t, t.frame))
             callee = inner.owner if inner is not None and not inner.path else None
             stop_at = t.break_position() if found.position is None else found.position
         except Raised as raised:
-            raised.__traceback__ = None  # it refers to this frame, and so to the arguments
+            _forget_frames(raised)
             reason = Break(_exception_text(raised), "An exception leaves the compiled code.")
             where = _where(t, reason, getattr(t, "raised_here", None))
             stop_at = getattr(t, "raised_at", 1)
@@ -159,6 +160,13 @@ def _attempts(
         if stop_at is None or stop_at < 1:
             return _traced(t, left_alone(t, str(reason) or "no place to break"))
     return _traced(t, left_alone(t, f"no clean place to break: {reason}"))
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Drop the tracebacks of an error and of those it came from: they hold frames, and so the call's arguments."""
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _idles(t: Tracer, variant: Variant, args: tuple[Any, ...]) -> bool:

@@ -32,6 +32,13 @@ def alive_across_break(x, report):
     return y + 1
 
 
+def catches_a_wrong_shape(held):
+    try:
+        return held.tensor + torch.ones(3, 5)
+    except RuntimeError:
+        return held.tensor * 2
+
+
 def resized_array():
     z = np.array([3, 1, 2])
     z.resize(2, 2)
@@ -71,6 +78,18 @@ def test_arguments_die_with_the_call(capsys):
 
 
 @pytest.mark.usefixtures("_no_gc")
+@pytest.mark.usefixtures("_no_gc")
+def test_arguments_die_with_a_call_that_caught_an_error_of_torch():
+    compiled = aotdyn.compile(catches_a_wrong_shape, backend="eager")
+    for _ in range(2):
+        held = Holder()
+        held.tensor = torch.ones(2, 3)
+        refs = [weakref.ref(held), weakref.ref(held.tensor)]
+        assert compiled(held).equal(torch.full((2, 3), 2.0))
+        del held
+        assert [ref() for ref in refs] == [None, None]
+
+
 def test_an_array_with_one_owner_is_resized():
     compiled = aotdyn.compile(resized_array, backend="eager")
     assert compiled() == compiled() == resized_array()
