@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aotdyn.errors import GraphBreakError
+from aotdyn.graph.build import FakeFailure
 from aotdyn.guards import ahead
 from aotdyn.guards.globalstate import FACTS
 from aotdyn.guards.sources import Arg, Source
@@ -162,11 +163,14 @@ def _attempts(
     return _traced(t, left_alone(t, f"no clean place to break: {reason}"))
 
 
-def _forget_frames(error: BaseException | None) -> None:
-    """Drop the tracebacks of an error and of those it came from: they hold frames, and so the call's arguments."""
-    while error is not None and error.__traceback__ is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
+def _forget_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error of ours and of the operator behind it: they hold the arguments."""
+    error.__traceback__ = None
+    failure = error.__cause__
+    if isinstance(failure, FakeFailure):
+        failure.__traceback__ = None
+        if failure.original is not None:
+            failure.original.__traceback__ = None
 
 
 def _idles(t: Tracer, variant: Variant, args: tuple[Any, ...]) -> bool:
