@@ -144,6 +144,18 @@ def _links(error: BaseException | None, file: str, describe: Describer, depth: i
     }
 
 
+def end_frames(error: BaseException | None) -> None:
+    """Drop all tracebacks of an exception that was looked at.
+
+    What its frames hold ends here, rather than when the collector finds the cycles of frames and exceptions.
+    """
+    if error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+        for each in (error.__context__, error.__cause__, *inner):
+            end_frames(each)
+
+
 def modes() -> dict[str, Any]:
     """Modes of the process that a program might leave changed."""
     return {
@@ -191,7 +203,7 @@ def _call(module: types.ModuleType, declared: Program, function: Any, args: tupl
             if type(error).__module__.startswith("aotdyn."):
                 raise
             raised = _links(error, str(module.__file__), describe)
-            error.__traceback__ = None
+            end_frames(error)
     globals_ = {
         name: value
         for name, value in vars(module).items()
