@@ -29,7 +29,7 @@ from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, origin, records
 from aotdyn.store.environment import describe
 from aotdyn.store.integrity import LIMIT, Damaged, Kind, check_root, digest, located, seal, unseal
-from aotdyn.store.inventory import FOLDERS, Environment, Inventory, Stored
+from aotdyn.store.inventory import FOLDERS, Environment, Inventory, Stored, is_ours
 from aotdyn.store.layout import MODULE, RECORD, Layout, valid_key
 from aotdyn.store.signing import Keys
 
@@ -66,15 +66,17 @@ class Entry(NamedTuple):
     data: bytes
 
 
-def export(inventory: Inventory, file: Path, packages: list[str], keys: Keys) -> dict[str, int]:
+def export(inventory: Inventory, file: Path, packages: list[str], keys: Keys, force: bool = False) -> dict[str, int]:
     """Write what is stored for this Python and torch to `file`; how many entries of each kind.
 
     Args:
         packages: only functions of these modules and packages, and what follows them; empty: all.
+        force: write over a file that is no bundle.
 
     Raises:
-        CacheError: nothing fits, or the file can't be written.
+        CacheError: nothing fits, or the file can't be written, or is something else.
     """
+    _check_target(file, force)
     here = describe()
     environments, entries = {}, []
     for environment in inventory.environments():
@@ -96,11 +98,38 @@ def export(inventory: Inventory, file: Path, packages: list[str], keys: Keys) ->
         files[SIGNATURE] = block
     files |= {entry.item.name: entry.data for entry in entries}
     try:
-        disk.make_directory(os.path.dirname(os.path.abspath(file)))
         disk.write(str(file), _zipped(files))
     except OSError as error:
         raise CacheError(f"the bundle can't be written: {error.strerror}", where=str(file)) from None
     return _counts(entry.item for entry in entries)
+
+
+def _check_target(file: Path, force: bool) -> None:
+    """Refuse to write a bundle where that would destroy something else, or where no folder is.
+
+    Raises:
+        CacheError: says which, and what to do.
+    """
+    folder = os.path.dirname(os.path.abspath(file))
+    if os.path.isdir(file):
+        raise CacheError("the bundle can't be written: there is a directory of that name", where=str(file),
+                         hint="name a file")  # fmt: skip
+    if not os.path.isdir(folder):
+        raise CacheError(f"the bundle can't be written: there is no directory {folder}", where=str(file),
+                         hint="make it first, or name another file")  # fmt: skip
+    if os.path.lexists(file) and not force and not _is_bundle(file):
+        raise CacheError("there is a file of that name already, which is no bundle", where=str(file),
+                         hint="name another file, or write over this one with `--force`")  # fmt: skip
+
+
+def _is_bundle(file: Path) -> bool:
+    """Whether a file has a bundle's manifest, of whatever form."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            read = json.loads(_read_entry(archive, NAME, MANIFEST_LIMIT))
+    except (OSError, Damaged, zipfile.BadZipFile, EOFError, ValueError, KeyError, RuntimeError, NotImplementedError):
+        return False
+    return isinstance(read, dict) and {"form", "environments", "entries"} <= read.keys()
 
 
 def _encode(contents: Contents) -> bytes:
@@ -266,6 +295,9 @@ def _data(archive: zipfile.ZipFile, item: Item) -> bytes:
 
 
 def _describe(layout: Layout, words: dict[str, str]) -> None:
+    if os.path.lexists(layout.base) and not is_ours(layout.base):
+        raise CacheError("what lies where the bundle's environment belongs isn't the cache's", where=layout.base,
+                         hint="move it away, or import into another directory with `--cache`")  # fmt: skip
     disk.make_directory(layout.base)
     if not os.path.exists(layout.description()):
         disk.write(layout.description(), json.dumps(words, indent=1).encode())

@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     add("file", type=Path, metavar="FILE")
     add("--package", action="append", default=[], metavar="NAME", help="only functions of this package or module, and "
         "what follows them; may be given often")  # fmt: skip
+    add("--force", action="store_true", help="write over FILE even if it is no bundle")
     made["import"].add_argument("file", type=Path, metavar="FILE")
     add = made["key"].add_argument
     add("action", choices=("new", "ls", "trust"))
@@ -99,7 +100,7 @@ def ls(arguments: argparse.Namespace) -> int:
             for entry in environment.entries(folder):
                 kinds[kind].add(usage_of(entry))
         listed.append((environment, _functions(environment), kinds))
-    size = usage_of(str(inventory.root))
+    size = sum(usage_of(environment.path) for environment, _, _ in listed)
     if arguments.json:
         _print_json(
             root=str(inventory.root),
@@ -272,6 +273,9 @@ def _near(asked: str, names: dict[str, str], inventory: Inventory) -> str:
 def clear(arguments: argparse.Namespace) -> int:
     """Remove everything stored, and say what that was."""
     inventory = _inventory(arguments)
+    if foreign := inventory.foreign():
+        names = ", ".join(os.path.basename(path) for path in foreign[:5]) + ", ..." * (len(foreign) > 5)
+        print(f"left alone, since it isn't the cache's, in {inventory.base}: {names}", file=sys.stderr)
     return _report(inventory.clear(), f"nothing was stored in {inventory.root}", arguments.json)
 
 
@@ -328,7 +332,7 @@ def export(arguments: argparse.Namespace) -> int:
     """Write a bundle."""
     from aotdyn.store import bundle
 
-    made = bundle.export(_inventory(arguments), arguments.file, arguments.package, _keys())
+    made = bundle.export(_inventory(arguments), arguments.file, arguments.package, _keys(), arguments.force)
     return _bundled("exported", made, arguments)
 
 

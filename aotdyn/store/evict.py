@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aotdyn.store import disk, kernels, usage
 from aotdyn.store.integrity import Damaged
-from aotdyn.store.inventory import GRACE, Environment, Inventory, Removed, usage_of
+from aotdyn.store.inventory import Environment, Inventory, Removed, usage_of
 from aotdyn.store.layout import GRAPH, MANIFEST
 
 ROOM = 0.9
@@ -27,8 +27,7 @@ class Item:
 
 def bound(inventory: Inventory, limit: int, removed: Removed) -> int:
     """Sweep what killed writers left, evict down to `limit` bytes, and give what is left in bytes."""
-    base = inventory.base
-    for path in disk.leftovers(base, GRACE):
+    for path in inventory.leftovers():
         removed.remove("leftovers", path)
     items: list[Item] = []
     found: dict[str, list[Item]] = {}

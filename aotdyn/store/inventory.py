@@ -12,7 +12,19 @@ from pathlib import Path
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, records
 from aotdyn.store.integrity import Damaged, Kind, Opened, Signing, check_root, located, unseal
-from aotdyn.store.layout import ENVIRONMENT, GRAPH, MANIFEST, MODULE, RECORD, TEMPORARY, VERSION
+from aotdyn.store.layout import (
+    BESIDE,
+    ENVIRONMENT,
+    GRAPH,
+    MANIFEST,
+    MODULE,
+    RECORD,
+    TEMPORARY,
+    VERSION,
+    WITHIN,
+    beside,
+    environment_name,
+)
 
 GRACE = 3600.0
 "Seconds for which what nothing refers to, or a writer hasn't finished, is left alone."
@@ -169,7 +181,7 @@ class Environment:
             return "it is missing, so nobody can tell what this environment is"
         except (OSError, ValueError) as error:
             return f"it can't be read: {error}"
-        if not isinstance(read, dict) or not {"python", "torch", "format"} <= read.keys():
+        if not _describes(read):
             return "it doesn't say what this environment is"
         return None
 
@@ -224,9 +236,22 @@ class Inventory:
         return f"{self.root}/{VERSION}"
 
     def environments(self) -> list[Environment]:
-        """The environments that have something stored."""
-        found = [path for path in _listed(self.base) if os.path.isdir(path)]
-        return [Environment(path, self.trust, self.signing) for path in found]
+        """The environments that have something stored. What else lies where they do isn't the cache's."""
+        return [Environment(path, self.trust, self.signing) for path in _listed(self.base) if is_ours(path)]
+
+    def foreign(self) -> list[str]:
+        """Paths of what lies where environments do, and isn't the cache's."""
+        return [path for name in _names(self.base) if not beside(name) and not is_ours(path := f"{self.base}/{name}")]
+
+    def leftovers(self) -> Iterator[str]:
+        """What killed writers left a while ago, among the cache's own."""
+        now = time.time()
+        for name in _names(self.base):
+            path = f"{self.base}/{name}"
+            if TEMPORARY in name and beside(name) and _age(path, now) > GRACE:
+                yield path
+        for environment in self.environments():
+            yield from disk.leftovers(environment.path, GRACE)
 
     def clear(self) -> Removed:
         """Remove everything that aotdyn stored under the root, and nothing else there."""
@@ -236,9 +261,14 @@ class Inventory:
                 for path in environment.entries(folder):
                     removed.remove(kind, path)
             removed.remove("environments", environment.path)
-        base = f"{self.root}/{VERSION}"
-        if os.path.isdir(base):
-            disk.remove(base)
+        if "environments" in removed.kinds or _is_number(f"{self.base}/{BESIDE[0]}"):
+            for name in _names(self.base):
+                if name in BESIDE or (TEMPORARY in name and beside(name)):
+                    disk.remove(f"{self.base}/{name}")
+        try:
+            os.rmdir(self.base)
+        except OSError:
+            pass  # it isn't there, or holds what is somebody else's
         return removed
 
     def bound(self, limit: int, removed: Removed | None = None) -> int:
@@ -253,7 +283,7 @@ class Inventory:
         Then what is over `limit` bytes.
         """
         removed = Removed()
-        for path in disk.leftovers(f"{self.root}/{VERSION}", GRACE):
+        for path in self.leftovers():
             removed.remove("leftovers", path)
         for environment in self.environments():
             environment.collect(unused, removed)
@@ -286,11 +316,43 @@ def frame_name(spec: FrameSpec) -> str:
     return f"{spec.module}.{spec.qualname}" + (f" +{spec.offset}" if spec.offset else "")
 
 
-def _listed(directory: str) -> list[str]:
+def is_ours(path: str) -> bool:
+    """Whether a directory is an environment's: by its name, and by what it says it is, or has nothing else in it."""
+    if not environment_name(os.path.basename(path)) or not os.path.isdir(path):
+        return False
     try:
-        return [f"{directory}/{name}" for name in sorted(os.listdir(directory)) if TEMPORARY not in name]
+        if _describes(json.loads(Path(path, ENVIRONMENT).read_bytes())):
+            return True
+    except (OSError, ValueError):
+        pass
+    try:
+        return all(name.partition(TEMPORARY)[0] in WITHIN for name in os.listdir(path))
+    except OSError:
+        return False
+
+
+def _describes(read: object) -> bool:
+    """Whether this is what `environment.json` holds."""
+    return isinstance(read, dict) and {"python", "torch", "format"} <= read.keys()
+
+
+def _is_number(path: str) -> bool:
+    """Whether a file holds the size that a cache was measured to have."""
+    try:
+        return os.path.getsize(path) < 30 and Path(path).read_bytes().isdigit()
+    except OSError:
+        return False
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
     except OSError:
         return []
+
+
+def _listed(directory: str) -> list[str]:
+    return [f"{directory}/{name}" for name in _names(directory) if TEMPORARY not in name]
 
 
 def _age(path: str, now: float) -> float:

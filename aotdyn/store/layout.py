@@ -32,12 +32,31 @@ RECORD, GRAPH, MODULE, MANIFEST = ".rec", ".graph", ".mod", "MANIFEST"
 ENVIRONMENT = "environment.json"
 TEMPORARY = ".tmp-"
 
+WITHIN = ("records", "graphs", "modules", "kernels", "claims", "leases", "misses", "uses", ENVIRONMENT)
+"All that lies in an environment's directory, temporaries aside."
+
+BESIDE = ("size", "collecting")
+"What lies beside the environments."
+
+_ENVIRONMENT_KEY = re.compile(r"[0-9a-f]{16}")
+_HIDDEN = re.compile(rf"(?:[0-9a-f]{{16}}|{'|'.join(BESIDE)}){re.escape(TEMPORARY)}(?:[0-9]+|broken)-[0-9a-f]{{8}}")
+
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,199}")
 
 
 def valid_key(key: str) -> bool:
     """Whether `key` is safe as a file's name: short, no separator, no leading dot, not a temporary's."""
     return _KEY.fullmatch(key) is not None and TEMPORARY not in key
+
+
+def environment_name(name: str) -> bool:
+    """Whether a name is that of an environment's directory."""
+    return _ENVIRONMENT_KEY.fullmatch(name) is not None
+
+
+def beside(name: str) -> bool:
+    """Whether a name is one that a cache gives to what isn't an environment beside those, temporaries included."""
+    return name in BESIDE or _HIDDEN.fullmatch(name) is not None
 
 
 class Layout:

@@ -146,6 +146,88 @@ def test_clear_leaves_what_is_not_ours(cache, filled, root, make, capsys):
     assert Store(root).load(make.spec) == []
 
 
+def _everything(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _foreign(root):
+    """A package of the user's in a folder of the cache's name, with names that the cache uses, too."""
+    package = root / "v1" / "api"
+    for path in (
+        package / "__init__.py",
+        package / "records" / "ab" / "cd" / "x.py",
+        package / "environment.json",
+        root / "v1" / "0123456789abcdef" / "mine.py",
+        root / "v1" / "notes.tmp-old",
+        root / "v1" / "__init__.py",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    for path in (root / "v1").rglob("*"):
+        _age(path, 90)
+
+
+COMMANDS = (("clear",), ("gc",), ("gc", "--limit", "0"), ("verify",), ("verify", "--repair"), ("ls",))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_folder_of_the_same_name_is_left_alone(cache, root, capsys, command):
+    _foreign(root)
+    before = _everything(root)
+    assert cache(*command) == 0
+    printed = capsys.readouterr()
+    assert _everything(root) == before
+    assert "api" not in printed.out
+    assert ("left alone" in printed.err and "api" in printed.err) == (command == ("clear",))
+    assert len(printed.err.splitlines()) == (command == ("clear",))
+
+
+def test_clear_beside_what_is_foreign(cache, filled, root, make, capsys):
+    _foreign(root)
+    (root / "v1" / "size").write_text("1")
+    before = {path: data for path, data in _everything(root).items() if b"mine" in data}
+    assert cache("ls") == 0
+    assert capsys.readouterr().out.count("environment ") == 1
+    assert cache("verify") == 0
+    assert "6 good, 0 damaged" in capsys.readouterr().out
+    assert cache("clear") == 0
+    assert "removed frames: 2" in capsys.readouterr().out
+    assert _everything(root) == before
+    assert Store(root).load(make.spec) == []
+
+
+def test_an_environment_that_lost_its_description_is_still_the_caches(cache, filled, root, listed):
+    listed(root, "environment.json")[0].unlink()
+    assert cache("clear") == 0
+    assert os.listdir(root) == []
+
+
+def test_import_into_what_is_foreign(cache, filled, root, tmp_path, capsys):
+    bundle = tmp_path / "all.aotdyn"
+    assert cache("export", str(bundle)) == 0
+    there = tmp_path / "there"
+    mine = there / "v1" / filled.environment / "mine.py"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    assert cli.main(["import", str(bundle), "--cache", str(there)]) == 1
+    assert "isn't the cache's" in capsys.readouterr().err
+    assert list(_everything(there).values()) == [b"mine"]
+
+
+def test_export_writes_over_bundles_alone(cache, filled, tmp_path, capsys):
+    file = tmp_path / "model.py"
+    file.write_text("mine")
+    assert cache("export", str(file)) == 1
+    assert "--force" in capsys.readouterr().err
+    assert file.read_text() == "mine"
+    assert cache("export", str(file), "--force") == 0
+    assert cache("export", str(file)) == 0
+    assert cache("export", str(tmp_path)) == 1
+    assert cache("export", str(tmp_path / "none" / "x.aotdyn")) == 1
+    assert f"there is no directory {tmp_path / 'none'}" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
 def _age(path, days):
     then = time.time() - days * disk.DAY
     os.utime(path, (then, then))
