@@ -150,12 +150,15 @@ def snapshot() -> dict[str, Any]:
     from aotdyn.report import imports
 
     with _lock:
+        sources = list(_sources)
+    # Before the counters are read: a source may hand over to them what it won't tell any more.
+    answers = [source() for source in sources]
+    with _lock:
         counts = {**dict.fromkeys(COUNTERS, 0), **_counts}
         lists = {name: {key: dict(event) for key, event in events.items()} for name, events in _events.items()}
         seconds = {name: round(value, 6) for name, value in sorted(_seconds.items())}
-        sources = list(_sources)
-    for source in sources:
-        for name, value in source().items():
+    for answer in answers:
+        for name, value in answer.items():
             if name in lists:
                 _merge(lists[name], value)
             else:

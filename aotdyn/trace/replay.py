@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aotdyn.guards import naming
+from aotdyn.guards import constants, naming
 from aotdyn.guards.sources import Item
 
 from .builtins.outside import OutsideIterator
@@ -97,15 +97,22 @@ def write_back(e: Any, value: Value) -> None:
 
 
 def _replay_mapping(e: Any, register: int, value: Mapping) -> None:
-    """Set what changed where the old keys stand first and in order; else write the dict anew."""
+    """Delete and set what changed where the old keys that are left stand first and in order; else write the dict anew.
+
+    Iterators over a dict know places in its table, which a dict written anew
+    doesn't keep.
+    """
     if value.entries is None:
         return  # an update with nothing: no entry was looked at
     entries = value.entries
     old = list(dict.keys(value.obj))
-    if list(entries)[: len(old)] == old and type(value.obj) in (dict,):
-        for key, (key_value, content) in entries.items():
-            if key in value.obj and content.source == Item(value.source, key):  # type: ignore[arg-type]
-                continue  # what stood there
-            e.do("setitem", register, e.value(key_value), e.value(content))
+    left = [key for key in old if key in entries]
+    gone = [key for key in old if key not in entries]
+    if type(value.obj) is not dict or list(entries)[: len(left)] != left or not all(map(constants.is_constant, gone)):
+        e.fill_mapping(register, value)
         return
-    e.fill_mapping(register, value)
+    for key in gone:
+        e.call(e.add("getattr", register, "__delitem__"), [e.const(key)])
+    for key, (key_value, content) in entries.items():
+        if key not in value.obj or content.source != Item(value.source, key):  # type: ignore[arg-type]
+            e.do("setitem", register, e.value(key_value), e.value(content))

@@ -415,7 +415,7 @@ def quantised(quantised):
     return quantised.dequantize() + 1, quantised.q_scale(), quantised.int_repr()
 
 
-@captured
+@breaks
 def quantised_on_the_way(x):
     return torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).dequantize(), torch.fake_quantize_per_tensor_affine(
         x, 0.1, 0, -128, 127

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from aotdyn.trace import model
-from aotdyn.trace.control import Raised
+from aotdyn.trace.control import Break, Raised, Unbuildable
 from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Builtin, Const, Iterator, Mapping, Object, Sequence, SetValue, Value, force
 
@@ -208,11 +208,12 @@ class ReversedObject(Iterator):
 class SetIterator(Iterator):
     """Over a set whose order is known: `items` in that order."""
 
-    __slots__ = ("index", "items", "target")
+    __slots__ = ("before", "index", "items", "target")
 
     def __init__(self, target: SetValue, items: list[Value]) -> None:
         super().__init__()
         self.target = target
+        self.before = set(target.items)
         self.items = items
         self.index = 0
 
@@ -227,10 +228,14 @@ class SetIterator(Iterator):
         if len(self.target.items) != len(self.items):
             self.index = len(self.items) + 1
             return t.raise_(RuntimeError, "Set changed size during iteration")
+        if set(self.target.items) != self.before:
+            raise Break("a set got other items while it was iterated")
         self.index += 1
         return self.items[self.index - 1] if self.index <= len(self.items) else None
 
     def rebuild(self, e: Any) -> int:
+        if self.index <= len(self.items) and set(self.target.items) != self.before:
+            raise Unbuildable(self, "a set got other items while something iterates over it")
         e.settle(self.target)
         start = e.call(e.import_("builtins", "iter"), [e.value(self.target)])
         return advanced(e, start, self.index)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from aotdyn.trace import model
-from aotdyn.trace.control import Break
+from aotdyn.trace.control import Break, Unbuildable
 from aotdyn.trace.handlers import handles
 from aotdyn.trace.values import Const, Iterator, Mapping, Sequence, SetValue, Value, force
 
@@ -93,7 +93,7 @@ class DictIterator(Iterator):
                 "OrderedDict mutated" if issubclass(self.view.mapping.cls, OrderedDict) else "dictionary changed size"
             )
             return t.raise_(RuntimeError, f"{kind} during iteration")
-        if list(entries) != (self.keys[::-1] if self.backwards else self.keys):
+        if self._has_other_keys():
             raise Break("a dict got other keys while it was iterated")
         if self.index == len(self.keys):
             self.done = True
@@ -102,7 +102,12 @@ class DictIterator(Iterator):
         self.index += 1
         return self.view.of(entry)
 
+    def _has_other_keys(self) -> bool:
+        return list(self.view.mapping.entries or {}) != (self.keys[::-1] if self.backwards else self.keys)
+
     def rebuild(self, e: Any) -> int:
+        if not self.done and self._has_other_keys():
+            raise Unbuildable(self, "a dict got other keys while something iterates over it")
         e.settle(self.view.mapping)
         start = e.import_("builtins", "reversed" if self.backwards else "iter")
         steps = len(self.keys) + 1 if self.done else self.index

@@ -423,6 +423,10 @@ def is_same(t: Tracer, a: Value, b: Value) -> bool:
     a, b = force(a), force(b)
     if a is b:
         return True
+    if isinstance(a, (Scalar, Flow)) or isinstance(b, (Scalar, Flow)):
+        if a.cls is not b.cls:
+            return False
+        raise Break("identity of numbers that vary")
     if a.source is not None and b.source is not None and a.cls is b.cls and not isinstance(a, Const):
         t.guard("DISTINCT", a.source, b.source)
     if isinstance(a, Const) and isinstance(b, Const):

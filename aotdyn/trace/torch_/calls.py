@@ -347,7 +347,7 @@ def run(
     written = [value for value, old in zip(tensors, before, strict=True) if version(value.fake) != old]
     for value in written:
         t.mutated(value)
-    check_overlap(operation_name(target) if not isinstance(target, str) else target, written, tensors)
+    check_overlap(operation_name(target) if not isinstance(target, str) else target, node, written, tensors)
     return node, result
 
 

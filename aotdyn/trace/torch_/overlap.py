@@ -6,9 +6,13 @@ they write to a part of what they read. Numbers come from the sizes of this call
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
+from torch import fx
+
+from aotdyn.graph import effects
 
 from ..control import Break
 from ..values import Tensor
@@ -17,8 +21,14 @@ FILLS = frozenset(("fill_", "zero_"))
 """Operators that write the same number everywhere: the same element twice is as good as once."""
 
 
-def check_overlap(name: str, written: list[Tensor], read: list[Tensor]) -> None:
+IN_PLACE = frozenset(f"i{name}" for name in effects.INPLACE)
+"""Names of Python's operators in place."""
+
+
+def check_overlap(name: str, node: fx.Node, written: list[Tensor], read: list[Tensor]) -> None:
     """Break before an operator whose write PyTorch may refuse; then Python raises what there is to raise."""
+    if any(_writes_back(node, value.node) for value in read):
+        return
     for target in written:
         place = _place(target.fake)
         if place is None:
@@ -28,6 +38,14 @@ def check_overlap(name: str, written: list[Tensor], read: list[Tensor]) -> None:
         for other in read:
             if other is not target and _partly_same(target.fake, place, other.fake):
                 raise Break(f"{name} writes to memory that it reads by another view")
+
+
+def _writes_back(node: fx.Node, view: Any) -> bool:
+    """Whether this is the store of `x[i] += y`: it writes to a view what that view is since the operation in place."""
+    while isinstance(view, fx.Node) and getattr(view.target, "__name__", "") in IN_PLACE:
+        view = view.args[0]
+    index = operator.getitem, node.args[:2]
+    return node.target is operator.setitem and isinstance(view, fx.Node) and (view.target, view.args) == index
 
 
 def _partly_same(target: torch.Tensor, place: Any, other: torch.Tensor) -> bool:

@@ -433,3 +433,60 @@ def traceback_taken_off(x):
     except KeyError as error:
         kept = error
     raise kept.with_traceback(None)
+
+
+# -- Identity of numbers that vary ------------------------------------------------------------------------------------
+
+
+@program(Turns(*[functools.partial(lambda n: (x(), n, {"a": 1, "b": 2}), n) for n in (3, 2, 1, 4, 2)]), calls=5)
+def a_small_int_is_that_of_its_value(x, n, d):
+    y = x + n
+    return y * 2 if n is len(d) else y - 1
+
+
+@program(Turns(*[functools.partial(lambda n: (x(), n), n) for n in (0.5, 0.25, 0.75)]), calls=3)
+def a_float_is_no_int_and_not_none(x, n):
+    y = x * n
+    return (y + 1 if n is not None else y), n is True, n is x
+
+
+# -- Containers that change while they are iterated -------------------------------------------------------------------
+
+
+def letters(n):
+    return functools.partial(lambda: (x(), {letter: i for i, letter in enumerate("abc"[:n])}))
+
+
+@program(Turns(letters(1), letters(2), letters(3)), calls=3)
+def a_dict_that_shrinks_is_told(x, d):
+    for _ in d:
+        d.popitem()
+        x = x + 1
+    return x
+
+
+@program(Turns(letters(1), letters(2), letters(3)), calls=3)
+def a_dict_that_shrinks_behind_a_break(x, d):
+    print("round")
+    for _ in d:
+        d.popitem()
+        x = x + 1
+    return x
+
+
+@program(Turns(letters(1), letters(2), letters(3)), calls=3, graphs=False)
+def a_dict_with_other_keys_is_pythons(x, d):
+    for key in d:
+        del d[key]
+        d["new" + key] = 1
+        x = x + 1
+    return x
+
+
+@program(Turns(lambda: (x(), {1, 2}), lambda: (x(), {3})), calls=2, graphs=False)
+def a_set_with_other_items_is_pythons(x, s):
+    for item in s:
+        s.discard(item)
+        s.add(item + 10 if item < 5 else item)
+        x = x + 1
+    return x
