@@ -273,7 +273,8 @@ def at_exit() -> None:
         return
     try:
         worth = any(ticket.worth_waiting for ticket in mine.open)
-        if worth and mine.patience and not isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+        failed = getattr(sys, "last_value", None) is not None  # whoever sees a traceback shouldn't have to wait
+        if worth and mine.patience and not failed:
             _finish(mine)
     except KeyboardInterrupt:
         pass  # drop what is left, as asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -95,7 +96,13 @@ def test_a_program_that_is_ended_leaves_nothing(project, end):
     project.env["TMPDIR"] = str(project.folder)
     command = [sys.executable, "-m", "aotdyn", "run", "--backend=inductor", "app.py"]
     program = subprocess.Popen(
-        command, cwd=project.folder, env=project.environment({}), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command,
+        cwd=project.folder,
+        env=project.environment({}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        # A shell's background jobs, and so these tests where they run as one, ignore SIGINT.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert program.stdout is not None
     assert program.stdout.readline() == b"up\n"
