@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aotdyn.backends")
 
-FORMAT = 4
+FORMAT = 5
 "Raise it when what is in a kernel's directory, or how it is called, changes."
 
 

@@ -307,7 +307,10 @@ class _Noted(list[Any]):
 
 
 def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_outputs: bool = False) -> FakeTensorMode:
-    """A fake mode that notes in `drawn` whether an operator drew a random number; sizes never share a symbol."""
+    """A fake mode that notes in `drawn` whether an operator drew a random number; sizes never share a symbol.
+
+    Tensors that an operator writes to through a list have their versions moved in it, as torch leaves undone.
+    """
     with quiet():
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -323,7 +326,11 @@ def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_out
     def noting(func: Any, types: Any, args: Any = (), named: Any = None) -> Any:
         if not mode.drawn and effects.draws(func) and effects.probability(func, args, named or {}) != 0:
             mode.drawn = True
-        return dispatch(func, types, args, named)
+        result = dispatch(func, types, args, named)
+        written = [tensor for tensor in tensors(effects.written(func, args, named or {})) if not tensor.is_inference()]
+        if written:
+            torch.autograd.graph.increment_version(written)
+        return result
 
     # Shadowed on the instance: higher-order operators look a mode up by its exact class.
     mode.dispatch, mode.drawn = noting, False

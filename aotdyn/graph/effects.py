@@ -7,8 +7,9 @@ rest. Unknown Python functions count as impure.
 
 from __future__ import annotations
 
+import functools
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -166,6 +167,24 @@ def pure_call(target: Any, kwargs: Mapping[str, Any], observed: bool = False) ->
 def draws(op: Any) -> bool:
     """Whether a dispatched operator draws from a generator."""
     return torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())
+
+
+def written(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """What a dispatched operator that writes to the tensors of a list (`_foreach_mul_`, `_fused_sgd_`) writes to.
+
+    Nothing for any other operator: autograd itself moves the versions of what that writes to.
+    """
+    places = _written_places(op) if isinstance(op, torch._ops.OpOverload) and op._schema.is_mutable else ()
+    return [args[i] if i < len(args) else kwargs.get(name) for i, name in places]
+
+
+@functools.cache
+def _written_places(op: torch._ops.OpOverload) -> tuple[tuple[int, str], ...]:
+    """Positions and names of what an operator with a list that it writes to writes to; nothing without such a list."""
+    places = [(i, argument) for i, argument in enumerate(op._schema.arguments) if argument.is_write]
+    if not any(isinstance(argument.type, torch.ListType) for _, argument in places):
+        return ()
+    return tuple((i, argument.name) for i, argument in places)
 
 
 def _pure_function(target: Any, observed: bool) -> bool:

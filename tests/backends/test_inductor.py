@@ -16,6 +16,7 @@ import torch
 
 from aotdyn.backends import inductor, registry
 from aotdyn.errors import BackendError
+from aotdyn.graph import build
 from aotdyn.graph.program import Input, Program, Ref, Step
 from aotdyn.store.store import Store
 
@@ -121,6 +122,28 @@ def test_gradients_that_no_kernel_can_give_go_through_inductors_own_path(monkeyp
     run = registry.compile(complex_numbers, [weight], "inductor", {"max_autotune": True})
     assert run(weight)[0].requires_grad
     assert calls == [{"fallback_random": True, "max_autotune": True}]
+
+
+@needs_compiler
+def test_writes_through_lists_are_all_that_a_graph_does():
+    steps = [Step(torch._foreach_mul_, ([Ref(0), Ref(1)], 0.5), {}), Step(torch._foreach_zero_, ([Ref(2)],), {})]
+    lists = Program([Input("x"), Input("y"), Input("z")], steps, ())
+    example = [torch.full((4,), value) for value in (8.0, 6.0, 4.0)]
+    run = registry.compile(lists, example, "inductor", None, None, None)
+    inputs = [torch.full((4,), value) for value in (8.0, 6.0, 4.0)]
+    assert list(run(*inputs)) == []
+    assert [tensor.tolist() for tensor in inputs] == [[4.0] * 4, [3.0] * 4, [0.0] * 4]
+    assert [tensor._version for tensor in inputs] == [1, 1, 1]
+
+
+def test_operators_that_write_through_lists_are_seen_to():
+    mode = build.make_fake_mode()
+    x, y, z = [build.fake_input(mode, torch.ones(4)) for _ in range(3)]
+    with mode:
+        torch._foreach_add_([x], [y])
+        torch.split_copy(x, 4, out=[z])
+        torch._foreach_add([x], [y])
+    assert [tensor._version > 0 for tensor in (x, y, z)] == [True, False, True]
 
 
 def test_an_unknown_option_is_an_error():
