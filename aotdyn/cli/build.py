@@ -1,15 +1,22 @@
-"""`build`: what `run` does, with a pool that lets nothing go, and a wait without limit at the end."""
+"""`build`: what `run` does, without thrift, with a pool that lets nothing go, and a wait without limit at the end."""
 
 from __future__ import annotations
 
 import math
 import sys
 
+from aotdyn import config
 from aotdyn.backends.pool import Pool
 from aotdyn.report import events
 
 UNBUILT = 4
 "Exit status of a build that leaves a graph without a kernel that could have one."
+
+
+def configured() -> config.Options:
+    """The options of a build: nothing of what the program meets is put off, or left for not being worth it."""
+    config.configure(thrift="off")
+    return config.current()
 
 
 def prepare() -> None:

@@ -94,6 +94,10 @@ def _command(command: str, argv: list[str]) -> int:
     try:
         args.no_cache = args.no_cache or command == "explain"  # what the cache holds isn't traced, nor told again
         options = _configure(args, target[0])
+        if command == "build":
+            from aotdyn.cli import build
+
+            options = build.configured()
         check_stats(args.stats)
         if not options.disable:
             check_backend(options.backend)
@@ -102,8 +106,6 @@ def _command(command: str, argv: list[str]) -> int:
         print(f"aotdyn: {error}", file=sys.stderr)
         return 2
     if command == "build":
-        from aotdyn.cli import build
-
         build.prepare()
     _at_exit(args, command, options.disable)
     try:
@@ -244,7 +246,7 @@ def _end(outcome: BaseException | None, require_warm: bool, command: str) -> NoR
     if outcome is not None and not isinstance(outcome, SystemExit):
         _print_exception(outcome)
     status = outcome.code if isinstance(outcome, SystemExit) else int(outcome is not None)
-    if require_warm and (cold := text.not_warm(events.snapshot(), events.traced_functions())):
+    if require_warm and (cold := _not_warm()):
         print(cold, file=sys.stderr)
         status = status or COLD
     if command == "build":
@@ -256,6 +258,11 @@ def _end(outcome: BaseException | None, require_warm: bool, command: str) -> NoR
         sys.excepthook = lambda *_: None
         raise outcome
     sys.exit(status)
+
+
+def _not_warm() -> str:
+    thrift = sys.modules.get("aotdyn.runtime.thrift")
+    return text.not_warm(events.snapshot(), events.traced_functions(), thrift.owed() if thrift else {})
 
 
 def _print_exception(error: BaseException) -> None:

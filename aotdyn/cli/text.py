@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 DISABLED = "aotdyn: disabled by AOTDYN_DISABLE or pyproject.toml: the program ran as plain Python"
 
@@ -12,11 +15,12 @@ DISABLED = "aotdyn: disabled by AOTDYN_DISABLE or pyproject.toml: the program ra
 def summary(stats: dict[str, Any]) -> str:
     """One line."""
     breaks = sum(event["count"] for event in stats["graph_breaks"])
+    put_off = f", {len(stats['put_off'])} put off" if stats["put_off"] else ""
     return (
         f"aotdyn: {_n(stats['graph_calls'], 'graph call')}, {stats['traced']} traced, "
         f"{stats['variants_loaded']} loaded from the cache, {_n(breaks, 'break')}, "
         f"{_n(len(stats['recompiles']), 'recompile')}, {stats['tensor_calls_captured']} of "
-        f"{_n(stats['tensor_calls_captured'] + stats['tensor_calls_eager'], 'tensor call')} captured"
+        f"{_n(stats['tensor_calls_captured'] + stats['tensor_calls_eager'], 'tensor call')} captured{put_off}"
     )
 
 
@@ -50,15 +54,21 @@ def _counted(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" if n == 1 else f"  {line} ({n} times)" for line, n in Counter(lines).items()]
 
 
-def not_warm(stats: dict[str, Any], functions: list[str]) -> str:
-    """What `--require-warm` says of a process that had to trace or compile; empty for one that was warm."""
+def not_warm(stats: dict[str, Any], functions: list[str], put_off: Mapping[str, str] = NOTHING) -> str:
+    """What `--require-warm` says of a process that had to trace or compile; empty for one that was warm.
+
+    `put_off` has what it would have had to trace, and the reasons why it didn't.
+    """
     compiled = max(stats["graphs_compiled"], stats.get("graphs_requested", 0))
-    if not stats["traced"] and not compiled:
+    if not stats["traced"] and not compiled and not put_off:
         return ""
     listed = "".join(f"\n  {function}" for function in functions)
+    listed += "".join(f"\n  {function}: put off, {reason}" for function, reason in put_off.items())
     made = [_n(count, what) for count, what in ((stats["traced"], "trace"), (compiled, "kernel")) if count]
-    hint = "" if listed else "\n  hint: `python -m aotdyn build` compiles all that a program meets"
-    return f"aotdyn: not warm, {' and '.join(made)} had to be made{':' if listed else ''}{listed}{hint}"
+    had = [f"{' and '.join(made)} had to be made"] if made else []
+    had += [f"{_n(len(put_off), 'function')} put off"] if put_off else []
+    hint = "" if listed and not put_off else "\n  hint: `python -m aotdyn build` compiles all that a program meets"
+    return f"aotdyn: not warm, {', '.join(had)}{':' if listed else ''}{listed}{hint}"
 
 
 def _n(count: int, what: str) -> str:

@@ -31,7 +31,9 @@ LOADING = 1.0
 EARLY = 2.0
 "Seconds of a process's life in which no share is asked for."
 LATER = 5.0
-"By this the share is divided in a process that finds what an earlier one has stored: little is left to be done."
+"""By this the packages' share is divided in a process that finds what an earlier one has stored.
+
+Little is left to be done there."""
 AGAIN = 4
 "There a function waits for so many times as many calls: an earlier process has seen it called."
 DEBT = 1.0
@@ -106,6 +108,9 @@ warm = False
 "Whether the store has had something for a function under thrift."
 
 _put_off: dict[str, str] = {}
+_owed: dict[str, str] = {}
+"What of that is the program's own."
+
 _heat: dict[str, int] = {}
 "How often what was put off has been called."
 
@@ -135,16 +140,15 @@ def _chosen() -> config.Options:
     return _options or config.current()
 
 
-def time_left(terms: str, seen: bool = False) -> float:
+def time_left(terms: str) -> float:
     """Seconds that tracing may take now; below 0 where it has had more than its share already.
 
-    `seen` says that an earlier process has met the function: what it put off, or left for what moves, can wait.
     Both sides are counted in work of a processor, so that a busy machine changes nothing.
     """
     elapsed = min(time.perf_counter() - events.started, time.process_time())
     share = _chosen().thrift_share * elapsed - (0.0 if "aotdyn.trace.api" in sys.modules else LOADING)
     if terms == "program":
-        return max(share, 0.0 if seen else FREE) - events.spent(SPENT)
+        return max(share, FREE) - events.spent(SPENT)
     if warm:
         return share / LATER - events.spent(SPENT)
     return EARLY if elapsed < EARLY else share - events.spent((*SPENT, "compile"))
@@ -164,7 +168,7 @@ def is_due(entry: Entry, frame: Any) -> bool:
     """
     terms, calls = entry.extent.sparing, entry.unserved
     if terms == "program":
-        return time_left(terms, warm and bool(entry.needs or entry.variants)) > 0 or _put_for_good(entry)
+        return _is_due_now(entry)
     if entry.spec.offset:
         return time_left(terms) > 0 or _put(entry)
     if entry.spec.qualname.endswith("__init__"):
@@ -200,6 +204,18 @@ def _has_turn(entry: Entry) -> bool:
     return True
 
 
+def _is_due_now(entry: Entry) -> bool:
+    """Whether a function of the program is to be traced at this call: while that doesn't take too long."""
+    left = time_left("program")
+    if left <= 0:
+        return _put_for_good(entry)
+    if entry.needs > left + DEBT:
+        return _put(entry, f"tracing takes more than {entry.needs:.1f} s")
+    _put_off.pop(_name(entry), None)
+    _owed.pop(_name(entry), None)
+    return True
+
+
 def _put_for_good(entry: Entry) -> bool:
     """Put a function of the program off, and let the next process know; answers False."""
     from aotdyn.runtime import cold
@@ -215,6 +231,8 @@ def _put(entry: Entry, reason: str = "tracing has had its share of the time (thr
     calls = max(entry.unserved, 1)
     _heat[_name(entry)] = calls
     _put_off[_name(entry)] = reason
+    if entry.extent.sparing == "program":
+        _owed[_name(entry)] = reason
     entry.skip = max(1, min(calls // 2, 256))
     return False
 
@@ -264,6 +282,11 @@ def is_worth(entry: Entry, variant: Variant) -> bool:
     entry.account.leave(reason)
     events.left_alone(_name(entry), reason)
     return False
+
+
+def owed() -> dict[str, str]:
+    """What was put off of the program's own functions, with the reasons: such a process isn't warm."""
+    return dict(_owed)
 
 
 def _told() -> dict[str, Any]:

@@ -71,3 +71,5 @@ def test_report_in_words(monkeypatch):
     told = text.not_warm(cold, ["a.f", "a.g"])
     assert told == "aotdyn: not warm, 2 traces and 1 kernel had to be made:\n  a.f\n  a.g"
     assert not text.not_warm({"traced": 0, "graphs_compiled": 0}, [])
+    told = text.not_warm({"traced": 0, "graphs_compiled": 0}, [], {"a.f": "too slow"})
+    assert told.startswith("aotdyn: not warm, 1 function put off:\n  a.f: put off, too slow\n  hint: ")

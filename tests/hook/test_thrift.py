@@ -178,3 +178,63 @@ def test_compile_knows_no_thrift(own_cache: None) -> None:
         before = aotdyn.stats()["graph_calls"]
         assert torch.equal(compiled(torch.zeros(2)), torch.ones(2))
         assert aotdyn.stats()["graph_calls"] == before + 1
+
+
+SMALL = """
+    import torch
+    from aotdyn.runtime import thrift
+    thrift.FREE = FREE
+
+    def mine(x):
+        return (x + 1).sin() * 2
+
+    for _ in range(3):
+        print(mine(torch.ones(4)).sum().item())
+"""
+
+TIGHT = {"AOTDYN_THRIFT": "packages", "AOTDYN_THRIFT_SHARE": "1e-9"}
+"A program has its own seconds, and nothing beyond."
+
+
+def _small(project: Any, free: str, *options: str, command: str = "run") -> Any:
+    project.write("app.py", SMALL.replace("FREE\n", f"{free}\n"))
+    return project.python("-m", "aotdyn", command, "-v", "--backend", "eager", *options, "app.py", env=TIGHT)
+
+
+def test_what_is_damaged_of_the_program_is_made_anew(project: Any) -> None:
+    """Its own functions have their seconds in a process that finds records, too."""
+    first = _small(project, "9.0", "--cache", "c")
+    assert "3 graph calls, 1 traced" in first.stderr
+    graphs = list((project.folder / "c").rglob("*.graph"))
+    assert graphs
+    for graph in graphs:
+        graph.write_bytes(graph.read_bytes()[:40])
+    again = _small(project, "9.0", "--cache", "c", "--require-warm")
+    assert (again.returncode, again.stdout) == (3, first.stdout)
+    assert "3 graph calls, 1 traced" in again.stderr
+    assert "put off" not in again.stderr
+    last = _small(project, "9.0", "--cache", "c", "--require-warm")
+    assert last.returncode == 0, last.stderr
+    assert "3 graph calls, 0 traced" in last.stderr
+
+
+def test_what_is_put_off_of_the_program_is_not_warm(project: Any) -> None:
+    """Such a process fails --require-warm; the next, with time, makes what was put off."""
+    off = _small(project, "0.0", "--require-warm")
+    assert off.returncode == 3
+    assert "not warm, 1 function put off:\n  __main__" in off.stderr
+    assert "app.py.mine: put off, tracing has had its share" in off.stderr
+    assert "captured, 1 put off" in off.stderr
+    assert "1 traced" in _small(project, "9.0").stderr
+    warm = _small(project, "0.0", "--require-warm")
+    assert warm.returncode == 0, warm.stderr
+    assert "put off" not in warm.stderr
+
+
+def test_build_knows_no_thrift(project: Any) -> None:
+    """It compiles all that it meets, which a process without any time then finds."""
+    built = _small(project, "0.0", command="build")
+    assert built.returncode == 0, built.stderr
+    warm = _small(project, "0.0", "--require-warm")
+    assert warm.returncode == 0, warm.stderr
+    assert "3 graph calls, 0 traced" in warm.stderr
