@@ -200,7 +200,7 @@ def _written(t: Any) -> set[int]:
     A write may raise for how its operands lie in memory, before it writes.
     """
     besides = any(not isinstance(value, Tensor) or value.attrs for value in t.changed)
-    if not besides or t.drawn or t.draws:
+    if not besides or t.drawn or t.draws or t.input_changed_unseen():
         return set()
     before = {id(fake): old for fake, old in t.input_versions}
     fakes = [node.meta["val"] for node in t.builder.placeholders]

@@ -143,6 +143,7 @@ class Tracer:
         self.inlined: dict[tuple[str, str, str], Inlined] = {}
         self.depth = 0
         self.impure = False  # the graph changes something
+        self.overwritten: set[Any] = set()  # memory that it has written to
         self.drawn = False  # it draws random numbers
         self.draws: list[Source] = []  # numbers that Python's generators give before the graph runs, in order
         self.orders: Any = {}  # orders of sets that another process has
@@ -290,7 +291,14 @@ class Tracer:
 
     def input_changed(self) -> bool:
         """Whether the graph has written to one of its inputs (views count: they share the version counter)."""
-        return any(version(fake) != before for fake, before in self.input_versions)
+        return any(version(fake) != before for fake, before in self.input_versions) or self.input_changed_unseen()
+
+    def input_changed_unseen(self) -> bool:
+        """Whether it has written to the memory of an input whose version hasn't moved, as through `.data`."""
+        from .torch_.calls import memory
+
+        unmoved = (fake for fake, before in self.input_versions if version(fake) == before)
+        return bool(self.overwritten) and any(memory(fake) in self.overwritten for fake in unmoved)
 
     # Names
 

@@ -347,6 +347,7 @@ def run(
     written = [value for value, old in zip(tensors, before, strict=True) if version(value.fake) != old]
     for value in written:
         t.mutated(value)
+        t.overwritten.add(memory(value.fake))
     check_overlap(operation_name(target) if not isinstance(target, str) else target, node, written, tensors)
     return node, result
 

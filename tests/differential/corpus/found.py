@@ -490,3 +490,20 @@ def a_set_with_other_items_is_pythons(x, s):
         s.add(item + 10 if item < 5 else item)
         x = x + 1
     return x
+
+
+# -- Writes that no version counter shows -----------------------------------------------------------------------------
+
+
+@program(lambda: (x(), torch.ones(2)), calls=2)
+def write_through_data_before_an_error(x, w):
+    w.data.add_(1)
+    return w * 2, x.index_select(1, torch.tensor([3]))
+
+
+@program(lambda: (x(), torch.ones(2)), calls=2)
+def writes_through_data_and_otherwise_before_an_error(x, w):
+    w.data.add_(1)
+    LOG.append(len(w))
+    x.mul_(2)
+    return x.index_select(1, torch.tensor([3]))
