@@ -40,7 +40,16 @@ def _known(iterator: Any, found: list[Any]) -> bool:
     inner = parts(iterator)
     if inner is not None:
         return bool(inner) and all(_known(each, found) for each in inner)
-    return type(iterator) in OF_DICTS or container(iterator) is not None
+    return _tells(iterator) if type(iterator) in OF_DICTS else container(iterator) is not None
+
+
+def _tells(iterator: Any) -> bool:
+    """Whether an iterator over a dict can say what is left: it raises where the dict has changed its size."""
+    try:
+        iterator.__reduce__()
+    except RuntimeError:
+        return False
+    return True
 
 
 def parts(iterator: Any) -> tuple[Any, ...] | None:
@@ -65,8 +74,15 @@ def container(iterator: Any) -> Sequence[Any] | None:
 
 
 def rest(iterator: Any) -> Sequence[Any]:
-    """The items that are left; of iterators by position a view that copies nothing."""
-    state = iterator.__reduce__()
+    """The items that are left; of iterators by position a view that copies nothing.
+
+    Raises:
+        LookupError: the next item is an error, since a dict has changed its size.
+    """
+    try:
+        state = iterator.__reduce__()
+    except RuntimeError as error:
+        raise LookupError(str(error)) from None
     over = state[1][0]
     if type(iterator) in OF_DICTS:
         return over

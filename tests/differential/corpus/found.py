@@ -475,6 +475,16 @@ def a_dict_that_shrinks_behind_a_break(x, d):
 
 
 @program(Turns(letters(1), letters(2), letters(3)), calls=3, graphs=False)
+def a_dict_that_shrinks_around_a_break(x, d):
+    for _ in d:
+        d.popitem()
+        x = x + 1
+        print("round")
+        x = x * 2
+    return x
+
+
+@program(Turns(letters(1), letters(2), letters(3)), calls=3, graphs=False)
 def a_dict_with_other_keys_is_pythons(x, d):
     for key in d:
         del d[key]
