@@ -32,9 +32,11 @@ def make_directory(path: str) -> None:
             raise
     except FileNotFoundError:
         above = os.path.dirname(path)
-        if above in (path, "") or os.path.isdir(above):  # a file system that takes no directories, as /proc
+        if above in (path, ""):
             raise
-        make_directory(above)
+        if not os.path.isdir(above):
+            make_directory(above)
+        # Somebody else may have made what was missing above. Where no directories are taken, as in /proc, this fails.
         os.makedirs(path, 0o700, exist_ok=True)
 
 

@@ -62,6 +62,7 @@ def test_data_loaders_with_workers(project: Any) -> None:
 PARALLEL = """
     import copy
     import json
+    import os
     import sys
 
     import torch
@@ -100,7 +101,10 @@ PARALLEL = """
         compiled = train(net, aotdyn.compile(train_step, backend="eager"), rank)
         found = aotdyn.stats()
         print(json.dumps([plain == compiled, compiled[1], found["traced"], found["graph_calls"]]))
+        dist.barrier()
         dist.destroy_process_group()
+        sys.stdout.flush()
+        os._exit(0)  # at times a thread of gloo's ends the interpreter's own exit by std::terminate
 
 
     if __name__ == "__main__":
