@@ -114,13 +114,10 @@ class Attr(Source):
         return f"{self.base}.{self.key}"
 
 
-class _Keyed(Source):
-    """A step by a constant key."""
+class _ByConstant(Source):
+    """A step whose key is a constant."""
 
     __slots__ = ()
-
-    def __new__(cls, base: Source, key: Any) -> Any:
-        return cls._make((base,), key)
 
     def _encode_key(self) -> Any:
         return constants.encode(self.key)
@@ -128,6 +125,15 @@ class _Keyed(Source):
     @classmethod
     def _decode(cls, bases: tuple[Source, ...], data: Any) -> Source:
         return cls._make(bases, constants.decode(data))
+
+
+class _Keyed(_ByConstant):
+    """A step by a constant key."""
+
+    __slots__ = ()
+
+    def __new__(cls, base: Source, key: Any) -> Any:
+        return cls._make((base,), key)
 
     def __str__(self) -> str:
         return _item_text(self.bases[0], self.key)
@@ -311,7 +317,7 @@ class Known(Source):
         return repr(self.key)
 
 
-class Drawn(Source):
+class Drawn(_ByConstant):
     """The `number`-th random number that a call draws: `base.name(*args)`, once, behind the guards.
 
     To look at it while nothing is drawn gives `sample`, a number like it.
@@ -334,13 +340,6 @@ class Drawn(Source):
         _, name, args, _ = self.key
         method = ast.Attribute(scope.value(self.bases[0]), name, ast.Load())
         return ast.Call(method, [constant_expr(scope, arg) for arg in args], [])
-
-    def _encode_key(self) -> Any:
-        return constants.encode(self.key)
-
-    @classmethod
-    def _decode(cls, bases: tuple[Source, ...], data: Any) -> Source:
-        return cls._make(bases, constants.decode(data))
 
     def __str__(self) -> str:
         return f"{self.base}.{self.key[1]}({', '.join(map(repr, self.key[2]))})"

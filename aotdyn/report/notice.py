@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from collections.abc import Iterator
+
+from aotdyn.report import progress
 
 PATIENCE = 5.0
 "Seconds before anything is said."
@@ -16,7 +17,7 @@ _waiting = threading.local()
 @contextlib.contextmanager
 def waiting(function: str) -> Iterator[None]:
     """Around the first call of a function: says so on stderr once it has taken PATIENCE seconds, a terminal only."""
-    if getattr(_waiting, "depth", 0) or not _is_terminal():
+    if getattr(_waiting, "depth", 0) or not progress.is_terminal():
         yield
         return
     timer = threading.Timer(PATIENCE, _say, (function,))
@@ -30,14 +31,5 @@ def waiting(function: str) -> Iterator[None]:
         timer.cancel()
 
 
-def _is_terminal() -> bool:
-    try:
-        return sys.stderr.isatty()
-    except (AttributeError, ValueError):
-        return False
-
-
 def _say(function: str) -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(f"aotdyn: compiling {function} for the first time, still at it; the next run starts warm\n")
-        sys.stderr.flush()
+    progress.write(f"aotdyn: compiling {function} for the first time, still at it; the next run starts warm\n")

@@ -13,11 +13,11 @@ WIDTH = 20
 @contextlib.contextmanager
 def line(title: str) -> Iterator[Callable[..., None]]:
     """Give a function that is told how many are done, of how many, and at what one is."""
-    terminal = _is_terminal()
+    terminal = is_terminal()
     start = time.monotonic()
     shown = ""
     if not terminal:
-        _write(title + "\n")
+        write(title + "\n")
 
     def say(done: int, total: int, what: str = "") -> None:
         nonlocal shown
@@ -25,13 +25,13 @@ def line(title: str) -> Iterator[Callable[..., None]]:
         text = f"\r{title}: {bar(done, total)} {left(done, total, time.monotonic() - start)}{about}"
         if terminal and text != shown:
             shown = text
-            _write(f"{text}\x1b[K")
+            write(f"{text}\x1b[K")
 
     try:
         yield say
     finally:
         if terminal:
-            _write("\r\x1b[K")
+            write("\r\x1b[K")
 
 
 def bar(done: int, total: int) -> str:
@@ -46,14 +46,16 @@ def left(done: int, total: int, seconds: float) -> str:
     return f"{seconds:.0f} s{guess}"
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
+    """Whether somebody may be looking at stderr."""
     try:
         return sys.stderr.isatty()
     except (AttributeError, ValueError):
         return False
 
 
-def _write(text: str) -> None:
+def write(text: str) -> None:
+    """Write to stderr, wherever that leads: nothing of the program's hangs on it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text)
         sys.stderr.flush()

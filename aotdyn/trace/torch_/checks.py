@@ -19,7 +19,8 @@ from aotdyn.graph import effects
 from aotdyn.graph.build import plain_class
 
 from ..decode import Decoded
-from ..flows import FUNCTIONS, Data, Flow, of_data
+from ..flows import Data, Flow, of_data
+from ..symbols import COMPARISONS, FUNCTIONS
 from ..values import Const, Tensor, Value, force
 from . import calls
 from .tensors import known_number
@@ -29,10 +30,7 @@ FAR = 200
 """Instructions that are looked at for the end of a side."""
 EXACT = 2**53
 """Up to here a float holds every int."""
-COMPARISONS = {
-    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-OPERATORS = {**{symbol: FUNCTIONS[symbol] for symbol in ("+", "-", "*")}, **COMPARISONS}
+OPERATORS = {symbol: FUNCTIONS[symbol] for symbol in ("+", "-", "*", *COMPARISONS)}
 
 
 def branch(t: Any, frame: Any, ins: Any, value: Value) -> bool:
