@@ -8,6 +8,13 @@ they hold one compile twice, and store the same.
 
 A holder is gone when its process is (on this machine), or when its claim is
 older than the wait allows, by the clock of the file system that holds it.
+
+Under torchrun the first rank of each machine is who makes things: the others,
+which LOCAL_RANK tells, wait for its claim before they make one of their own.
+No message is sent and nobody is asked, so they can't know whether it will want
+the same: the time that a process spends in vain is bounded by RANK_PATIENCE in
+all, and then it claims as anybody does. Workers that a rank starts to compile
+for it inherit the variable, and the rule.
 """
 
 from __future__ import annotations
@@ -26,14 +33,14 @@ from aotdyn.store.layout import TEMPORARY
 STEP = (0.005, 0.1)
 "Seconds between two looks at a claim: the first, and the longest."
 
-RANK_HEAD_START = 0.2
-"Seconds that a rank gives the first one of its machine to claim before it does so itself."
+RANK_PATIENCE = 5.0
+"Seconds in all that a rank waits in vain for the first one of its machine to claim what it wants itself."
 
 _held: dict[str, int] = {}
 "Paths of this process's claims, and the threads that hold them; of no meaning in a fork."
 _pid = os.getpid()
-_patience = 2
-"How often a rank still gives the first one a head start in vain: ranks that run different graphs stop waiting."
+_spent = 0.0
+"Seconds that this process has waited in vain for the first rank: ranks that run different graphs stop waiting."
 
 
 class Claim:
@@ -73,8 +80,8 @@ def claim(path: str, done: Callable[[], bool], wait: float) -> Iterator[Claim]:
 
 
 def _settle(mine: Claim, done: Callable[[], bool], wait: float) -> None:
+    _let_first_rank(mine.path, done, wait)
     start, step = time.monotonic(), STEP[0]
-    _let_first_rank(mine.path, done)
     while True:
         if done():
             mine.done = True
@@ -107,17 +114,19 @@ def _own(path: str) -> int | None:
     return _held.get(path)
 
 
-def _let_first_rank(path: str, done: Callable[[], bool]) -> None:
-    """Under torchrun, the first rank of a machine claims first, if it wants the same."""
-    global _patience
-    if os.environ.get("LOCAL_RANK", "0") in ("0", "") or _patience <= 0:
+def _let_first_rank(path: str, done: Callable[[], bool], wait: float) -> None:
+    """Where this is another rank than the first of its machine: wait for a claim or result of what it wants."""
+    global _spent
+    if os.environ.get("LOCAL_RANK", "0") in ("0", ""):
         return
-    end = time.monotonic() + RANK_HEAD_START
-    while time.monotonic() < end:
+    start, step = time.monotonic(), STEP[0]
+    end = start + min(RANK_PATIENCE - _spent, wait)
+    while (now := time.monotonic()) < end:
         if done() or os.path.exists(path):
             return
-        time.sleep(STEP[0])
-    _patience -= 1
+        time.sleep(min(step, end - now))
+        step = min(step * 1.5, STEP[1])
+    _spent += time.monotonic() - start
 
 
 def _take(path: str) -> bool:

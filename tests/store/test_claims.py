@@ -145,13 +145,48 @@ def test_what_cannot_be_claimed_is_made_all_the_same(root, make):
         assert not claim.held
 
 
-def test_first_rank_of_a_machine_goes_first(store, path, monkeypatch):
+def _rank(number, root, key, made, before=0.0) -> None:
+    os.environ["LOCAL_RANK"] = str(number)
+    claims._spent = 0.0
+    time.sleep(before)
+    store = Store(root)
+    with store.claim(key, 20) as claim:
+        if not claim.done:
+            made.put(number)
+            time.sleep(0.1)
+            store.save_kernel(key, {"a.so": b"x"})
+
+
+def test_the_first_rank_of_a_machine_makes_it_however_late_it_comes(root):
+    made = FORK.SimpleQueue()
+    ranks = [FORK.Process(target=_rank, args=(n, root, "k", made, 0 if n else 0.6)) for n in range(4)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join()
+    assert made.get() == 0
+    assert made.empty()
+
+
+def test_a_rank_waits_in_vain_so_long_in_all(store, path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
-    monkeypatch.setattr(claims, "_patience", 1)
+    monkeypatch.setattr(claims, "RANK_PATIENCE", 0.3)
+    monkeypatch.setattr(claims, "_spent", 0.0)
     begun = time.monotonic()
     with store.claim("k") as claim:
         assert claim.held
-    assert time.monotonic() - begun >= claims.RANK_HEAD_START
-    assert claims._patience == 0  # ranks that run different graphs don't wait again
-    with store.claim("k2"):
-        assert claims._patience == 0
+    assert time.monotonic() - begun >= 0.3
+    spent = claims._spent
+    assert spent >= 0.3
+    with store.claim("k2") as claim:  # ranks that run different graphs don't wait again
+        assert claim.held
+    assert claims._spent - spent < 0.3
+
+
+def test_what_the_first_rank_has_made_costs_the_others_no_patience(store, path, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(claims, "_spent", 0.0)
+    store.save_kernel("k", {"a.so": b"x"})
+    with store.claim("k") as claim:
+        assert claim.done
+    assert claims._spent == 0.0
