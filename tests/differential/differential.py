@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import dis
 import io
 import math
 import random
 import sys
-import traceback
 import types
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +124,28 @@ def names() -> list[tuple[str, str]]:
     return found
 
 
+def _line(tb: types.TracebackType) -> int:
+    """The line of an entry of a traceback.
+
+    CPython 3.11 runs some pairs of instructions as one once a function has run often enough, and an unbound name that
+    the second one reads is then put down to the first (`SUPER_INSTRUCTIONS` of `Python/specialize.c`). A first one that
+    can't raise says that it was the second.
+    """
+    code = tb.tb_frame.f_code
+    if tb.tb_lasti < 0 or dis.opname[code.co_code[tb.tb_lasti]] not in ("STORE_FAST", "LOAD_CONST"):
+        return tb.tb_lineno or 0
+    return next(islice(code.co_positions(), tb.tb_lasti // 2 + 1, None))[0] or 0
+
+
 def lines_of(error: BaseException, file: str) -> list[tuple[str, int]]:
     """The entries of a traceback in `file`: function and line."""
-    entries = traceback.extract_tb(error.__traceback__)
-    return [(entry.name, entry.lineno or 0) for entry in entries if entry.filename == file]
+    found, tb = [], error.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if code.co_filename == file:
+            found.append((code.co_name, _line(tb)))
+        tb = tb.tb_next
+    return found
 
 
 def _links(error: BaseException | None, file: str, describe: Describer, depth: int = 0) -> Any:
