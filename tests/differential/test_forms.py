@@ -28,7 +28,10 @@ PROGRAMS = {
         *("in_try", "in_else_and_finally", "in_except", "in_nested_except", "in_finally_with_exception"),
         *("in_finally_with_return", "raised_below_and_caught_above", "raised_by_the_break"),
         *("raised_by_the_break_uncaught", "breaks_in_except_clause", "loop_in_except", "try_in_loop"),
-        *("context_chain_over_breaks", "in_with", "with_that_swallows", "nested_withs", "with_in_a_loop"),
+        "context_chain_over_breaks",
+    ),
+    "with_statements": (
+        *("in_with", "with_that_swallows", "nested_withs", "with_in_a_loop"),
         *("noisy_generator_manager", "nested_grad_modes", "exit_stack"),
     ),
     "callees": (
@@ -36,11 +39,12 @@ PROGRAMS = {
         *("closures_share_a_cell", "argument_is_a_cell", "cell_emptied", "decorated", "methods_with_super"),
         *("properties", "breaks_in_a_generator"),
     ),
+    "corner_errors": ("error_in_finally", "nested_handlers_return", "exc_info_in_callees"),
     "corners": (
-        *("error_in_finally", "nested_handlers_return", "exc_info_in_callees", "deep_stack"),
-        *("keyword_names_on_the_stack", "loop_inside_an_expression", "super_in_a_with_in_a_loop"),
-        *("interleaved_iterators", "lifetimes", "training_steps"),
+        *("deep_stack", "keyword_names_on_the_stack", "loop_inside_an_expression", "super_in_a_with_in_a_loop"),
+        *("interleaved_iterators", "lifetimes"),
     ),
+    "corner_tensors": ("training_steps",),
 }
 NAMES = [(module, name) for module, found in PROGRAMS.items() for name in found]
 
