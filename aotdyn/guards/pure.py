@@ -10,6 +10,7 @@ import inspect
 import logging
 import operator
 import os
+import random
 import sys
 import types
 from collections.abc import Callable
@@ -139,6 +140,17 @@ def _elements(array: Any) -> torch.Tensor:
         return torch.from_numpy(array)
 
 
+def is_state(obj: Any) -> bool:
+    """Whether `random.Random.setstate` takes an object, without running code of its own."""
+    if type(obj) is not tuple or len(obj) != 3 or type(obj[1]) is not tuple or not all(type(n) is int for n in obj[1]):
+        return False
+    try:
+        random.Random(0).setstate(obj)
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return True
+
+
 PURE: dict[str, Accessor] = {
     "len": Accessor(len, "length of a builtin container"),
     "list": Accessor(list, "items of a builtin iterable that can be iterated again"),
@@ -185,6 +197,7 @@ PURE: dict[str, Accessor] = {
     "iterator.ahead": Accessor(ahead.item, "the item that a builtin iterator gives after a number of others"),
     "iterator.count": Accessor(ahead.count, "the number that enumerate gives after a number of others"),
     "iterator.part": Accessor(ahead.part, "an iterator from which enumerate or zip takes its items"),
+    "random.is_state": Accessor(is_state, "whether a tuple is a state of `random.Random`"),
     "torch.empty": Accessor(_sized, "an empty tensor of as many rows as a number says"),
     "torch.scalar_tensor": Accessor(_number, "a tensor that holds a float"),
     "torch.from_numpy": Accessor(_elements, "the tensor that shares memory with a numpy array"),

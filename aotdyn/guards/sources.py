@@ -261,6 +261,10 @@ class Pure(Source):
     def expr(self, scope: Scope) -> ast.expr:
         return ast.Call(scope.pool("pure", self.key), [scope.value(base) for base in self.bases], [])
 
+    @classmethod
+    def _decode(cls, bases: tuple[Source, ...], data: Any) -> Source:
+        return cls(data, *bases)
+
     def __str__(self) -> str:
         return f"{self.key}({', '.join(map(str, self.bases))})"
 
@@ -317,38 +321,69 @@ class Known(Source):
         return repr(self.key)
 
 
-class Drawn(_ByConstant):
-    """The `number`-th random number that a call draws: `base.name(*args)`, once, behind the guards.
+class Drawn(Source):
+    """The `number`-th thing that a call does with random generators, once, behind the guards.
 
-    To look at it while nothing is drawn gives `sample`, a number like it.
+    It is the value of `base.name(*others, *args, **named)`, of `base(...)` where there is no name: a number or an
+    array that is drawn, a generator that is made, its state. To look at it while nothing is drawn gives `sample`,
+    something like it; of an array `("array", shape, dtype)`.
     """
 
     __slots__ = ()
     kind = "drawn"
 
-    def __new__(cls, base: Source, number: int, name: str, args: tuple[Any, ...], sample: Any) -> Drawn:
-        return cls._make((base,), (number, name, args, sample))
+    def __new__(
+        cls,
+        base: Source,
+        number: int,
+        name: str,
+        args: tuple[Any, ...],
+        sample: Any = None,
+        named: tuple[tuple[str, Any], ...] = (),
+        others: tuple[Source, ...] = (),
+    ) -> Drawn:
+        return cls._make((base, *others), (number, name, args, sample, named))
 
     @property
     def late(self) -> bool:
         return True
 
     def _read(self, env: Env) -> Any:
-        return self.key[3]
+        sample = self.key[3]
+        if isinstance(sample, tuple):
+            import numpy
+
+            return numpy.zeros(sample[1], sample[2])
+        return sample
 
     def expr(self, scope: Scope) -> ast.expr:
-        _, name, args, _ = self.key
-        method = ast.Attribute(scope.value(self.bases[0]), name, ast.Load())
-        return ast.Call(method, [constant_expr(scope, arg) for arg in args], [])
+        _, name, args, _, named = self.key
+        called = scope.value(self.bases[0])
+        if name:
+            called = ast.Attribute(called, name, ast.Load())
+        given = [scope.value(other) for other in self.bases[1:]] + [constant_expr(scope, arg) for arg in args]
+        return ast.Call(called, given, [ast.keyword(key, constant_expr(scope, arg)) for key, arg in named])
+
+    def _encode_key(self) -> Any:
+        return constants.encode(self.key)
+
+    @classmethod
+    def _decode(cls, bases: tuple[Source, ...], data: Any) -> Source:
+        return cls._make(bases, constants.decode(data))
 
     def __str__(self) -> str:
-        return f"{self.base}.{self.key[1]}({', '.join(map(repr, self.key[2]))})"
+        _, name, args, _, named = self.key
+        given = [*map(str, self.bases[1:]), *map(repr, args), *(f"{key}={arg!r}" for key, arg in named)]
+        return f"{self.base}{name and '.'}{name}({', '.join(given)})"
 
 
 KINDS: dict[str, type[Source]] = {
     kind.kind: kind
     for kind in (Arg, Globals, Module, Attr, Item, RawItem, Cell, TypeOf, ClassAttr, Key, Pure, Local, Known, Drawn)
 }
+
+SEVERAL = (Pure, Drawn)
+"""Kinds of source that may have several bases: what is stored of them holds all."""
 
 
 class SourceTable:
@@ -372,7 +407,7 @@ class SourceTable:
             return index
         bases = [self.add(base) for base in source.bases]
         key = source._encode_key()
-        if isinstance(source, Pure):
+        if isinstance(source, SEVERAL):
             row = SourceData(source.kind, bases[0] if bases else -1, [key, bases])
         else:
             row = SourceData(source.kind, bases[0] if bases else -1, key)
@@ -395,12 +430,8 @@ def decode_sources(rows: Iterable[SourceData]) -> list[Source]:
     sources: list[Source] = []
     for row in rows:
         kind = KINDS[row.kind]
-        if kind is Pure:
-            name, bases = row.key
-            sources.append(Pure(name, *(sources[base] for base in bases)))
-        else:
-            bases = (sources[row.base],) if row.base >= 0 else ()
-            sources.append(kind._decode(bases, row.key))
+        key, rows_of_bases = row.key if issubclass(kind, SEVERAL) else (row.key, [row.base] if row.base >= 0 else [])
+        sources.append(kind._decode(tuple(sources[base] for base in rows_of_bases), key))
     return sources
 
 

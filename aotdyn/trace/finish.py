@@ -214,8 +214,10 @@ def _placed(guard: GuardData, place: tuple[str, int] | None, places: dict[tuple[
 
 
 def _tell_apart(t: Any) -> None:
-    """Guard that what was changed isn't what was read by another path."""
+    """Guard that what was changed isn't what was read by another path; what is only drawn behind the guards isn't."""
     for value in t.changed:
+        if value.source.late:
+            continue
         for other in t.by_identity.values():
             if (
                 other is not value

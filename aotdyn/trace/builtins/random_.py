@@ -1,8 +1,7 @@
-"""Random numbers of `random`, and numpy's old ones: drawn behind the guards, before the graph, in order.
+"""Python's `random`: generators and what is drawn from them.
 
 Where a number is looked at (compared, an index, a number of turns) Python
-draws it, and goes on behind it. Nothing else that the trace runs can move or
-see the generator: what does so breaks.
+draws it, and goes on behind it.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy
-
-from aotdyn.guards.sources import Attr, Drawn
-from aotdyn.trace import flows, model
+from aotdyn.guards.pure import PURE
+from aotdyn.guards.sources import Attr, Pure, Source
+from aotdyn.trace import draws, flows, model
 from aotdyn.trace.control import Break, NotConstant
 from aotdyn.trace.handlers import handles
-from aotdyn.trace.values import Value, force
+from aotdyn.trace.values import Const, Lazy, Opaque, Sequence, Value, force
 
 from .left_to_python import leave
 
@@ -27,78 +25,108 @@ DRAWING = (
     *("randint", "randrange", "getrandbits"),
 )
 """Methods of `random.Random` that give a number."""
-OF_NUMPY = {
-    **dict.fromkeys(("rand", "randn", "random", "random_sample", "standard_normal", "standard_exponential"), 0),
-    **dict.fromkeys(("uniform", "normal", "laplace", "logistic", "gumbel", "lognormal", "randint"), 2),
-    **dict.fromkeys(("exponential", "poisson", "rayleigh"), 1),
-}
-"""Methods of numpy's `RandomState` that give a number, for this many arguments or fewer."""
-EXACT = 2**53
-"""Below this an int is exact as a float, too."""
-OTHERS = ("seed", "getstate", "setstate", "shuffle", "sample", "choice", "choices", "randbytes")
+IN_C = ("random", "getrandbits")
+"""Those that call no other method."""
+OTHERS = ("shuffle", "sample", "choices", "randbytes")
+SEEDS = (type(None), int, float, str, bytes)
+IS_STATE = "random.is_state"
 
 
-def _draw(t: Any, generator: Value, name: str, args: tuple[Value, ...], like: Any) -> Value:
-    """A number drawn by a method of a generator from outside; `like` is another that tells what it will be."""
-    receiver = force(generator)
+def number(t: Any, site: Source, name: str, args: tuple[Any, ...], sample: Any) -> Value:
+    """A number that a method of the generator at `site` gives, like `sample`."""
     mark: Any = ("drawn", t.position)
-    plain = type(getattr(receiver, "obj", None)) is type(like) and receiver not in t.changed
-    if not plain or receiver.source is None or t.isolated or mark in t.looked_at:
-        raise Break("a random number is drawn by Python", "Its value is looked at, or its generator isn't a plain one.")
-    if t.raises_into_handler:
-        raise Break("a random number is drawn behind an operator that may raise where Python has to run what follows")
-    known = tuple(_number(arg) for arg in args)
-    try:
-        sample = getattr(like, name)(*known)
-    except Exception:
-        raise Break(f"{name}() of a random generator with arguments that it doesn't take") from None
-    if type(sample) not in (int, float) or not abs(sample) < EXACT or (name == "getrandbits" and known[0] > 53):
+    if mark in t.looked_at:
+        raise Break("a random number is drawn by Python", "Its value is looked at.")
+    if type(sample) not in (int, float) or not abs(sample) < draws.EXACT or (name == "getrandbits" and args[0] > 53):
         raise Break(f"a {type(sample).__name__} is drawn by Python")
-    t.mutated(t.state.token)
-    t.impure = True
-    drawn = Drawn(receiver.source, len(t.draws), name, known, sample)
-    t.draws.append(drawn)
-    return flows.Drawn(sample, drawn, mark)
+    return flows.Drawn(sample, draws.step(t, site, name, args, sample), mark)
 
 
-def _number(value: Value) -> Any:
-    try:
-        known = model.as_constant(value)
-    except NotConstant:
-        known = None
-    if type(known) not in (int, float) or not abs(known) < EXACT:
-        raise Break("a random generator is given something else than known numbers")
-    return known
+def _draw(t: Any, generator: Value, name: str, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
+    if kwargs:
+        raise Break(f"{name}() of a random generator with arguments by name")
+    site = draws.site_of(t, generator, random.Random, name not in IN_C)
+    known = tuple(draws.known(arg, (int, float), "an argument") for arg in args)
+    return number(t, site, name, known, draws.tried(getattr(random.Random(0), name), name, known))
 
 
 def _method(name: str) -> Callable[..., Value]:
-    return lambda t, generator, *args: _draw(t, generator, name, args, random.Random(0))
+    return lambda t, generator, *args, **kwargs: _draw(t, generator, name, args, kwargs)
 
 
-def _numpy_method(name: str, most: int) -> Callable[..., Value]:
-    def handler(t: Any, generator: Value, *args: Value, **kwargs: Value) -> Value:
-        if len(args) > most or kwargs:
-            raise Break("an array of random numbers is drawn by Python")
-        return _draw(t, generator, name, args, numpy.random.RandomState(0))
-
-    return handler
+def _own(t: Any, function: Any) -> Value:
+    """The module's own generator, to which a C function of the module is bound."""
+    owner = force(t.durable(function)).source
+    assert owner is not None
+    return t.wrap(function.__self__, Attr(owner, "__self__"))
 
 
 def _function(function: Any) -> Callable[..., Value]:
-    """The handler of a C function that is bound to the module's own generator."""
-
-    def handler(t: Any, *args: Value) -> Value:
-        owner = force(t.durable(function)).source
-        assert owner is not None
-        return _draw(t, t.wrap(function.__self__, Attr(owner, "__self__")), function.__name__, args, random.Random(0))
-
-    return handler
+    return lambda t, *args: _draw(t, _own(t, function), function.__name__, args, {})
 
 
 for _name in DRAWING:
     handles(getattr(random.Random, _name))(_method(_name))
 for _function_of in (random.random, random.getrandbits):
     handles(_function_of)(_function(_function_of))
-for _name, _most in OF_NUMPY.items():
-    handles(getattr(numpy.random.RandomState, _name))(_numpy_method(_name, _most))
-leave("the state of a random generator is Python's", *(getattr(random.Random, name) for name in OTHERS))
+leave("what is drawn are no numbers by themselves", *(getattr(random.Random, name) for name in OTHERS))
+
+
+@handles(random.Random.choice)
+def _choice(t: Any, generator: Value, seq: Value) -> Value:
+    """One of several known numbers of one class."""
+    site = draws.site_of(t, generator, random.Random)
+    try:
+        items = model.as_python(seq)
+    except NotConstant:
+        items = None
+    plain = type(items) in (list, tuple, range) and len(items)
+    if not plain or len({type(item) for item in items}) > 1 or not all(_exact(item) for item in items):
+        raise Break("a choice by a random generator among what aren't known numbers")
+    return number(t, site, "choice", (tuple(items),), items[0])
+
+
+def _exact(item: Any) -> bool:
+    return type(item) in (int, float) and abs(item) < draws.EXACT
+
+
+@handles(random.Random)
+def _made(t: Any, x: Value = Const(None)) -> Value:  # noqa: B008 (a constant)
+    seed = draws.known(x, SEEDS, "a seed")
+    cls = t.durable(random.Random).source
+    return draws.Generator(random.Random, draws.step(t, cls, "", (seed,)))
+
+
+@handles(random.Random.seed)
+def _seed(t: Any, generator: Value, a: Value = Const(None), version: Value = Const(2)) -> Value:  # noqa: B008
+    site = draws.site_of(t, generator, random.Random, whole=False)
+    args = (draws.known(a, SEEDS, "a seed"), draws.known(version, (int,), "a version"))
+    draws.step(t, site, "seed", args)
+    return Const(None)
+
+
+@handles(random.Random.getstate)
+def _getstate(t: Any, generator: Value) -> Value:
+    site = draws.site_of(t, generator, random.Random, whole=False)
+    return draws.State(draws.step(t, site, "getstate"), random.Random)
+
+
+@handles(random.Random.setstate)
+def _setstate(t: Any, generator: Value, state: Value) -> Value:
+    site = draws.site_of(t, generator, random.Random, whole=False)
+    draws.step(t, site, "setstate", others=(_state(t, state),))
+    return Const(None)
+
+
+def _state(t: Any, value: Value) -> Source:
+    """Where a state is found: one that was read in this trace, or a tuple from outside, which is guarded to be one."""
+    found = value.value if isinstance(value, Lazy) and value.value is not None else value
+    if isinstance(found, draws.State) and found.owner is random.Random:
+        return found.site
+    obj, source = getattr(found, "obj", None), found.source
+    if source is None or not isinstance(found, (Lazy, Sequence, Opaque)) or found in t.changed or source.late:
+        raise Break("a random generator is given a state that was made while tracing")
+    if not PURE[IS_STATE].function(obj):
+        raise Break("a random generator is given what is no state of one")
+    t.guard("CONST", Pure(IS_STATE, source), True)
+    return source

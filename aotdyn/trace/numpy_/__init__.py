@@ -10,6 +10,6 @@ Importing this package fills the table of handlers. `torch._numpy` is imported
 when the first array is met.
 """
 
-from . import arrays, attributes, functions, operators
+from . import arrays, attributes, draws, functions, operators
 
-__all__ = ["arrays", "attributes", "functions", "operators"]
+__all__ = ["arrays", "attributes", "draws", "functions", "operators"]

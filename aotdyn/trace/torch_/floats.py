@@ -53,8 +53,14 @@ def _from_outside(t: Any, flow: Flow) -> Operand:
 def _computed(t: Any, flow: Flow) -> Operand:
     if flow.symbol not in TOTAL + DIVIDING:
         refuse([flow])  # a number of data
-    operands = [operand(t, each) if isinstance(each, Flow) else each.value for each in flow.operands]
+    whole = [_exact(each) if flow.cls is float else each for each in flow.operands]
+    operands = [operand(t, each) if isinstance(each, Flow) else each.value for each in whole]
     return Operand(*t.builder.call_function(FUNCTIONS[flow.symbol], operands, {}, t.stack_lines()))
+
+
+def _exact(v: Any) -> Any:
+    """An operand of what is a float; an int that is drawn (below 2**53) as a float."""
+    return v.floated() if isinstance(v, Drawn) and v.cls is int else v
 
 
 def refuse(flows: list[Flow]) -> None:

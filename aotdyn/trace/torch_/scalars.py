@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
 import torch
 
 from ..control import Break
@@ -35,7 +36,7 @@ def _made(t: Any, function: Any, args: tuple[Value, ...], kwargs: dict[str, Valu
         args = (_without_numpy(args[0]),)
         leaves = list(_leaves(args[0]))
         shape = _shape(args[0])
-        if shape is not None and any(isinstance(leaf, (Scalar, Tensor) if shape else Scalar) for leaf in leaves):
+        if shape is not None and any(isinstance(leaf, (Scalar, Tensor, Array) if shape else Scalar) for leaf in leaves):
             placed = dict(kwargs)
             dtype = force(placed["dtype"]) if "dtype" in placed else Const(None)
             if isinstance(dtype, Const) and dtype.value is None:
@@ -53,10 +54,15 @@ def _stacked(t: Any, value: Value, placed: dict[str, Value]) -> Value:
 
 
 def _part(t: Any, leaf: Value, placed: dict[str, Value]) -> Value:
-    """One number as a tensor of no dimensions."""
+    """One number as a tensor of no dimensions, an array as its tensor."""
+    array = isinstance(leaf, Array)
+    leaf = leaf.tensor if isinstance(leaf, Array) else leaf
     if not isinstance(leaf, Tensor):
         return calls.record(t, torch.scalar_tensor, [_number(t, leaf)], placed)
     dtype = force(placed["dtype"])
+    if leaf.fake.dim() and not array:  # a tensor of one element is a number
+        leaf = calls.record(t, "reshape", [leaf, Sequence(tuple, [])], {})
+        assert isinstance(leaf, Tensor)
     if leaf.fake.requires_grad or not isinstance(dtype, Const) or not torch.can_cast(leaf.fake.dtype, dtype.value):
         raise Break("a tensor made of numbers that are tensors with a gradient, or of another kind")
     return calls.record(t, "to", [leaf], placed)
@@ -81,7 +87,7 @@ def _without_numpy(value: Value) -> Value:
     value = force(value)
     if isinstance(value, Sequence):
         return Sequence(value.cls, [_without_numpy(item) for item in value.items])
-    return value.tensor if isinstance(value, Array) and not value.like.ndim else value
+    return value.tensor if isinstance(value, Array) and value.cls is not numpy.ndarray else value
 
 
 def _leaves(value: Value) -> Iterator[Value]:
@@ -96,17 +102,26 @@ def _leaves(value: Value) -> Iterator[Value]:
 def _shape(value: Value) -> list[int] | None:
     """The shape of nested lists or tuples of numbers; None where they are ragged or hold something else."""
     value = force(value)
+    if isinstance(value, Array):  # one of no dimensions is no sequence, and torch says so
+        sizes = value.tensor.fake.shape
+        return [int(size) for size in sizes] if sizes and all(type(size) is int for size in sizes) else None
     if not isinstance(value, Sequence):
         known = isinstance(value, Scalar) or (isinstance(value, Const) and type(value.value) in (bool, int, float))
-        return [] if known or (isinstance(value, Tensor) and value.fake.dim() == 0) else None
+        return [] if known or (isinstance(value, Tensor) and _is_one(value)) else None
     inner = [_shape(item) for item in value.items]
     if not inner or inner[0] is None or any(each != inner[0] for each in inner):
         return None
     return [len(inner), *inner[0]]
 
 
+def _is_one(value: Tensor) -> bool:
+    """Whether a tensor has one element, whatever its dimensions."""
+    return all(type(size) is int and size == 1 for size in value.fake.shape)
+
+
 def _dtype(leaves: list[Value]) -> Any:
-    """The dtype that torch infers of numbers and tensors."""
+    """The dtype that torch infers of numbers, tensors and arrays."""
     kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}
-    found = [leaf.fake.dtype if isinstance(leaf, Tensor) else kinds[leaf.cls] for leaf in leaves]
+    tensors = [leaf.tensor if isinstance(leaf, Array) else leaf for leaf in leaves]
+    found = [leaf.fake.dtype if isinstance(leaf, Tensor) else kinds[leaf.cls] for leaf in tensors]
     return functools.reduce(torch.promote_types, found)

@@ -53,6 +53,13 @@ def indexed(x):
 
 
 @program(calls=3)
+def state_looked_at(x):
+    s = random.getstate()
+    a = random.random()
+    return x * a, s[0], s == random.getstate()
+
+
+@program(calls=3)
 def state(x):
     y = x * random.random()
     s = random.getstate()
@@ -182,3 +189,116 @@ def drawn_before_a_break(x):
     y = x * a
     b = random.random() if y.sum() > -100 else 0
     return y + b
+
+
+OF_ANOTHER = random.Random(9).getstate()
+
+
+@program(lambda: (torch.ones(3), random.Random(12)), calls=3, whole=True)
+def made(x, given):
+    own, named = random.Random(42), random.Random("name")
+    y = x + given.randint(1, 9) + own.randint(1, 9) * named.random()
+    return y, given.getstate(), own.getstate(), own is named
+
+
+@program(calls=3, whole=True)
+def states(x):
+    before = random.getstate()
+    random.seed(3)
+    y = x * random.random()
+    random.setstate(before)
+    other = random.Random()
+    other.setstate(OF_ANOTHER)
+    RNG.seed("text")
+    return y + random.random(), other.random(), RNG.random()
+
+
+@program(calls=3, whole=True)
+def chosen(x):
+    return x * random.choice((0.5, 1.5)), random.choice([1, 2, 3]), random.choice(range(4, 9))
+
+
+@program(calls=3)
+def made_and_looked_at(x):
+    own = random.Random(3)
+    x = x + own.random()
+    if own.random() < 2:
+        x = x * own.random()
+    own.note = "kept"
+    return x, own.random(), own.note, own.gauss(0, 1)
+
+
+@program(calls=3)
+def chosen_of_others(x):
+    return x * random.random(), random.choice(["a", "b"]), random.choice([1, 2.0]), random.choice([])
+
+
+class Odd(random.Random):
+    def random(self):
+        return 0.25
+
+
+@program(lambda: (torch.ones(3), Odd(1), random.Random(1)), calls=3)
+def of_another_kind(x, odd, changed):
+    changed.random = lambda: 0.5
+    return x + odd.random() + changed.random() + changed.uniform(0, 1), odd.uniform(1, 2)
+
+
+@program(calls=2)
+def set_to_nonsense(x):
+    y = x + 1
+    try:
+        random.setstate((3, (1, 2), None))
+    except ValueError as error:
+        return y, str(error)
+
+
+@program(seeded, calls=3, whole=True)
+def states_of_numpy(x):
+    before = np.random.get_state()
+    np.random.seed(3)
+    y = x * np.random.rand()
+    np.random.set_state(before)
+    return y + np.random.rand(), np.random.RandomState(4).normal()
+
+
+@program(seeded, calls=3, whole=True)
+def drawn_arrays(x):
+    new = np.random.default_rng(3)
+    a, b = np.random.randn(2, 3), np.random.uniform(low=-1, high=1, size=(2, 1))
+    a += 1
+    y = x + torch.from_numpy(a) * torch.from_numpy(b)
+    return y, a, b, new.normal(size=2), new.integers(0, 9, 4), np.random.permutation(5), new.random()
+
+
+@program(seeded, calls=3, whole=True)
+def tensors_of_drawn_arrays(x):
+    a = np.random.uniform(low=-1, high=1, size=(3, 1))
+    return x + torch.tensor(a).sum(), torch.tensor([a, a], dtype=torch.float64)
+
+
+@program(seeded, calls=3)
+def arrays_looked_at(x):
+    a = np.random.rand(3)
+    if a[0] < 2:
+        x = x + 1
+    return x, np.random.choice(4), np.random.shuffle(a), a, np.random.multivariate_normal([0, 0], np.eye(2))
+
+
+@program(lambda: (torch.tensor([[[5]]]), torch.tensor(7), np.ones((2, 1))), calls=2, whole=True)
+def tensors_of_parts(one, none, array):
+    double = torch.tensor([array, [[1], [2]]])
+    return torch.tensor([one, one]), torch.tensor([none, one]), double, torch.tensor([array], dtype=torch.float32)
+
+
+@program(lambda: (torch.ones(2), np.array(3)), calls=2)
+def tensors_of_what_is_no_number(x, array):
+    y = x + 1
+    try:
+        return torch.tensor([x, x])
+    except ValueError as error:
+        text = str(error)
+    try:
+        return torch.tensor([array, array])
+    except TypeError as error:
+        return y, text, str(error)
