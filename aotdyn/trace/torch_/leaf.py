@@ -158,12 +158,26 @@ DIVISIONS = words(
 )
 """Names of divisions: of integers by a tensor they may raise."""
 
+ONE_DTYPE = words(
+    "linear bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution mm mv"
+    " matmul bmm addmm addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_ addbmm addbmm_ chain_matmul multi_dot"
+    " vecdot einsum __matmul__ __rmatmul__ layer_norm native_layer_norm group_norm native_group_norm instance_norm"
+    " batch_norm rms_norm native_batch_norm grid_sample grid_sampler grid_sampler_2d grid_sampler_3d affine_grid"
+    " cross linalg_cross cdist pairwise_distance heaviside heaviside_ polar complex pinv linalg_pinv pinverse"
+    " svd_lowrank pca_lowrank index_reduce index_reduce_ huber_loss soft_margin_loss multilabel_soft_margin_loss"
+    " binary_cross_entropy_with_logits kl_div multi_head_attention_forward scaled_dot_product_attention softmax"
+    " log_softmax softmin prelu dot vdot inner outer"
+)
+"""Operators whose kernels want operands of one dtype, which the fakes of several of them don't ask for."""
+
 
 def may_raise(name: str, operands: list[Any]) -> bool:
-    """Whether the operator called `name` may raise on the data of its operands (fakes and constants)."""
+    """Whether the operator called `name` may raise where its fakes don't, on its operands' data or dtypes."""
     if name in MAY_RAISE:
         return True
     tensors = [each for each in operands if isinstance(each, torch.Tensor)]
+    if name in ONE_DTYPE:
+        return len({each.dtype for each in tensors}) > 1
     whole = [not (each.dtype.is_floating_point or each.dtype.is_complex) for each in tensors]
     if name in DIVISIONS:
         return bool(whole) and all(whole) and not any(isinstance(each, (float, complex)) for each in operands)

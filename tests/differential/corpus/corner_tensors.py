@@ -191,3 +191,26 @@ def the_second_write_raises_for_it(a, b, seen):
     b.mul_(2)
     a.add_(b)
     return a * 2, b
+
+
+def of_one_dtype_then_of_two(state=[0]):  # noqa: B006
+    state[0] += 1
+    return torch.ones(2, 3), torch.ones(2, 3, dtype=torch.float64 if state[0] % 2 == 0 else torch.float32), []
+
+
+@program(of_one_dtype_then_of_two, calls=4)
+def a_kernel_wants_one_dtype(a, b, seen):
+    total = a + b
+    seen.append("before")
+    a.mul_(2)
+    seen.append((total @ torch.full((3, 2), 0.5)).sum())
+    return a * 2
+
+
+@program(of_one_dtype_then_of_two, calls=4)
+def layers_want_one_dtype(a, b, seen):
+    seen.append("before")
+    a.add_(1)
+    seen.append(torch.nn.functional.linear(b, torch.ones(2, 3)))
+    seen.append(torch.nn.functional.conv1d(b[None], torch.ones(2, 2, 1)))
+    return a * 2
