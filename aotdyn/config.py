@@ -355,6 +355,29 @@ def _environment_layer() -> dict[str, Any]:
     return values
 
 
+@lru_cache(maxsize=1)
+def check_variables() -> None:
+    """Warn, once, of variables of the environment that begin as ours do and are none."""
+    unknown = [name for name in os.environ if name.startswith("AOTDYN_") and name not in (*_VARIABLES, *_OTHERS)]
+    if not unknown:
+        return
+    import difflib
+
+    told = []
+    for name in sorted(unknown):
+        near = difflib.get_close_matches(name, _VARIABLES, 1, 0.0)
+        told.append(f"{name} (the nearest that there is: {near[0]})")
+    logging.getLogger("aotdyn").warning(
+        "aotdyn: no option has the name of %s in the environment, which has no effect: %s",
+        "a variable" if len(told) == 1 else "variables",
+        ", ".join(told),
+    )
+
+
+_OTHERS = ("AOTDYN_FULL",)
+"Variables that aotdyn's own tests read."
+
+
 def _torch_layer() -> Mapping[str, Any]:
     module = sys.modules.get("torch._dynamo.config")
     if module is None:

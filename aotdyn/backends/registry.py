@@ -100,6 +100,8 @@ def compile(
     if fresh:
         events.count("graphs_compiled")
     if chosen.function is None:
+        if fresh:
+            events.count("graphs_eager")
         return codegen.to_function(program, locate)
     module = graph if isinstance(graph, fx.GraphModule) else programs.to_module(program)
     return _callable(module, program, example_inputs, chosen, options)
@@ -112,7 +114,7 @@ def _of_torch(name: str) -> Callable[..., Any]:
     try:
         return torch_registry.lookup_backend(name)
     except InvalidBackend:
-        names = sorted({*OURS, *torch_registry.list_backends(exclude_tags=())})
+        names = sorted({*OURS, *torch_registry.list_backends()})
         raise UnknownBackend(
             f"no backend is named {name!r}", backend=name, hint=f"there are {', '.join(names)}, and any callable"
         ) from None

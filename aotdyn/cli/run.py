@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import atexit
 import os
+import pathlib
+import re
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 from aotdyn import config
 from aotdyn.cli import text
-from aotdyn.errors import AotdynError, ConfigError
+from aotdyn.errors import AotdynError, BackendError, ConfigError
 from aotdyn.hook import activate, patch
 from aotdyn.hook import main as programs
 from aotdyn.hook.select import Selection, is_standard, program_folder
@@ -18,6 +21,9 @@ from aotdyn.report import events, imports
 
 COLD = 3
 "Exit status of a program that ended well, but not warm as `--require-warm` asks."
+
+UNWRITTEN = 5
+"Exit status of a program that ended well, but whose `--stats` can't be written."
 
 LIGHT = ("", "eager", "inductor", "aot_eager", "aot_eager_decomp_partition", "cudagraphs")
 "Backends that are there without asking torch's registry, which takes a second to import."
@@ -107,13 +113,14 @@ def _command(command: str, argv: list[str]) -> int:
         return 2
     if command == "build":
         build.prepare()
-    _at_exit(args, command, options.disable)
+    report = _at_exit(args, command, options.disable)
     try:
         outcome = _outcome(args, target, options)
     except programs.NotRunnable as error:
+        atexit.unregister(report)  # nothing has run, and there is nothing to tell
         print(error, file=sys.stderr)
         return error.code
-    return _end(outcome, args.require_warm, command)
+    return _end(outcome, args, command)
 
 
 def _configure(args: argparse.Namespace, target: str) -> config.Options:
@@ -150,9 +157,33 @@ def check_backend(name: str) -> None:
     """
     if name in LIGHT:
         return
+    if not _may_be_registered(name):
+        known = ", ".join(filter(None, LIGHT))
+        raise BackendError(
+            f"no backend is named {name!r}",
+            backend=name,
+            hint=f"there are {known}, and what torch._dynamo.list_backends() lists",
+        )
     from aotdyn.backends import registry
 
     registry.resolve(name)
+
+
+def _may_be_registered(name: str) -> bool:
+    """Whether torch's registry could have a backend: its sources have the word, or a package offers it.
+
+    Told without importing the registry, which takes seconds. Where torch has no sources, any name may be there.
+    """
+    from importlib import metadata
+    from importlib.machinery import PathFinder
+
+    if any(point.name == name for point in metadata.entry_points(group="torch_dynamo_backends")):
+        return True
+    spec = PathFinder.find_spec("torch")
+    folder = pathlib.Path((spec and spec.origin) or "", "..", "_dynamo", "backends").resolve()
+    sources = list(folder.glob("*.py"))
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    return not sources or any(word.search(source.read_text(errors="replace")) for source in sources)
 
 
 def check_stats(path: str | None) -> None:
@@ -241,23 +272,47 @@ def _outcome(args: argparse.Namespace, target: list[str], options: config.Option
     return None
 
 
-def _end(outcome: BaseException | None, require_warm: bool, command: str) -> NoReturn:
+def _end(outcome: BaseException | None, args: argparse.Namespace, command: str) -> NoReturn:
     """End the process as the interpreter does after a program."""
     if outcome is not None and not isinstance(outcome, SystemExit):
         _print_exception(outcome)
     status = outcome.code if isinstance(outcome, SystemExit) else int(outcome is not None)
-    if require_warm and (cold := _not_warm()):
+    if args.require_warm and (cold := _not_warm()):
         print(cold, file=sys.stderr)
         status = status or COLD
     if command == "build":
         from aotdyn.cli import build
 
         status = build.finish() or status
+    if not _tried(args.stats):
+        status = status or UNWRITTEN
     if isinstance(outcome, KeyboardInterrupt):
         # Python ends such a process by SIGINT, for the shell to see; the traceback is out already.
         sys.excepthook = lambda *_: None
         raise outcome
     sys.exit(status)
+
+
+def _tried(stats: str | None) -> bool:
+    """Write the counters while the exit status can still tell that they can't be; at exit they are written whole."""
+    if stats is None or (os.path.exists(stats) and not os.path.isfile(stats)):
+        return True  # nothing is asked for, or it is a pipe, which is written once
+    return _write(stats)
+
+
+def _write(stats: str) -> bool:
+    """Write the counters. Whether that went well; it is said once if not."""
+    try:
+        events.write(stats)
+        return True
+    except OSError as error:
+        if stats not in _told:
+            _told.add(stats)
+            print(f"aotdyn: the stats can't be written to {stats}: {error.strerror}", file=sys.stderr)
+        return False
+
+
+_told: set[str] = set()
 
 
 def _not_warm() -> str:
@@ -275,19 +330,17 @@ def _print_exception(error: BaseException) -> None:
         sys.__excepthook__(kind, error, traceback)
 
 
-def _at_exit(args: argparse.Namespace, command: str, disabled: bool) -> None:
+def _at_exit(args: argparse.Namespace, command: str, disabled: bool) -> Callable[[], None]:
     """Say and write what happened when the process ends, behind the program's own exit handlers."""
     process = os.getpid()
-    stats = None if args.stats is None else os.path.abspath(args.stats)
+    if args.stats is not None:
+        args.stats = os.path.abspath(args.stats)
 
     def report() -> None:
         if os.getpid() != process:
             return  # a fork of the program
-        if stats is not None:
-            try:
-                events.write(stats)
-            except OSError as error:
-                print(f"aotdyn: the stats can't be written to {stats}: {error.strerror}", file=sys.stderr)
+        if args.stats is not None:
+            _write(args.stats)
         for remark in () if disabled else _unknown(args.package):
             print(remark, file=sys.stderr)
         if disabled and (args.verbose or command == "explain"):
@@ -297,4 +350,4 @@ def _at_exit(args: argparse.Namespace, command: str, disabled: bool) -> None:
         elif args.verbose:
             print(text.summary(events.snapshot()), file=sys.stderr)
 
-    atexit.register(report)
+    return atexit.register(report)

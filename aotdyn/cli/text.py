@@ -59,7 +59,7 @@ def not_warm(stats: dict[str, Any], functions: list[str], put_off: Mapping[str, 
 
     `put_off` has what it would have had to trace, and the reasons why it didn't.
     """
-    compiled = max(stats["graphs_compiled"], stats.get("graphs_requested", 0))
+    compiled = max(stats["graphs_compiled"] - stats.get("graphs_eager", 0), stats.get("graphs_requested", 0))
     if not stats["traced"] and not compiled and not put_off:
         return ""
     listed = "".join(f"\n  {function}" for function in functions)

@@ -229,6 +229,11 @@ def _describe_tensor(text: str, expected: Any, obj: Any, env: Env) -> str:
     return Reason.changed(f"`{text}.{field}`", str(wanted), str(have))
 
 
+def _describe_keys(text: str, expected: Any, obj: Any, env: Env) -> str:
+    before, now = map(constants.decode, expected), fast.keys_getter(obj)(obj)
+    return Reason.changed(f"`list({text})`", *(f"[{', '.join(map(_show, keys))}]" for keys in (before, now)))
+
+
 def _describe_global(text: str, expected: Any, obj: Any, env: Env) -> str:
     found = globalstate.difference(expected)
     if found is None:
@@ -310,7 +315,7 @@ KINDS: dict[str, Kind] = {
             "Keys of a mapping in order, encoded. Fast, a key that equals an expected `str` is taken for it.",
             _check_keys,
             fast.keys,
-            lambda text, expected, obj, env: f"keys of `{text}` changed: {_show(list(obj))}",
+            _describe_keys,
         ),
         Kind(
             "HAS",

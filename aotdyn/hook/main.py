@@ -97,12 +97,14 @@ def _is_program(frame: FrameType, program: Program | None) -> bool:
 
 
 def _code(source: bytes, path: str, hooked: bool) -> CodeType:
+    """The code of a program: one that isn't known by its path goes by the name that the same source had elsewhere."""
     name = f"__main__@{os.path.realpath(path)}"
-    code = modules.load(modules.by_digest(name, source), name, path) if hooked else None
-    if code is not None:
-        return code
+    wherever = modules.by_digest("__main__", source)
+    for key in (modules.by_digest(name, source), wherever) if hooked else ():
+        if (code := modules.load(key, name, path)) is not None:
+            return code
     ordinary = compile(source, path, "exec", dont_inherit=True)
-    return modules.make(name, source, ordinary) if hooked else ordinary
+    return modules.make(name, source, ordinary, wherever) if hooked else ordinary
 
 
 def _is_archive(path: str) -> bool:

@@ -68,15 +68,18 @@ def load(key: str, name: str, path: str) -> CodeType | None:
     return code
 
 
-def make(name: str, source: bytes, ordinary: CodeType) -> CodeType:
-    """Code of a module with a stub for each function, made from its ordinary code, stored, its dispatchers attached."""
+def make(name: str, source: bytes, ordinary: CodeType, wherever: str = "") -> CodeType:
+    """Code of a module with a stub for each function, made from its ordinary code, stored, its dispatchers attached.
+
+    With `wherever`, a key that doesn't say where the source lies, it is found by that as well, by its name here.
+    """
     with _at_work() as free:
         if not free:
             return ordinary
         try:
             with events.phase("rewrite"):
                 rewritten = rewrite(ordinary, name, source)
-                _save(by_digest(name, source), rewritten)
+                _save([key for key in (by_digest(name, source), wherever) if key], rewritten)
             attach(*rewritten[1:])
             return rewritten[0]
         except Exception as error:
@@ -166,9 +169,11 @@ def _at_work() -> Iterator[bool]:
             _busy.flag = False
 
 
-def _save(key: str, rewritten: Rewritten) -> None:
+def _save(keys: list[str], rewritten: Rewritten) -> None:
     from aotdyn.rewrite import compact
 
     store = shared_store()
     if store is not None:
-        store.save_module(key, compact.dumps(rewritten))
+        data = compact.dumps(rewritten)
+        for key in keys:
+            store.save_module(key, data)

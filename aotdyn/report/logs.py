@@ -39,6 +39,7 @@ def enabled(name: str) -> bool:
 def setup(names: tuple[str, ...] | None = None) -> None:
     """Turn on the logs named in the options, or in `names`; idempotent."""
     global _handler
+    config.check_variables()
     chosen = config.current().log if names is None else names
     if "all" in chosen:
         chosen = config.LOGS

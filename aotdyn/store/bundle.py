@@ -28,7 +28,7 @@ from aotdyn.graph.data import check
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, origin, records
 from aotdyn.store.environment import describe
-from aotdyn.store.integrity import LIMIT, Damaged, Kind, check_root, digest, located, seal, unseal
+from aotdyn.store.integrity import LIMIT, Damaged, Kind, check_directory, check_root, digest, located, seal, unseal
 from aotdyn.store.inventory import FOLDERS, Environment, Inventory, Stored, is_ours
 from aotdyn.store.layout import MODULE, RECORD, Layout, valid_key
 from aotdyn.store.signing import Keys
@@ -38,6 +38,10 @@ FORM = 1
 "Raise it when a bundle's form changes."
 
 MANIFEST_LIMIT = 64 << 20
+
+
+class NoBundle(Exception):
+    """A file is something else; str() says what gave it away."""
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -98,7 +102,7 @@ def export(inventory: Inventory, file: Path, packages: list[str], keys: Keys, fo
         files[SIGNATURE] = block
     files |= {entry.item.name: entry.data for entry in entries}
     try:
-        disk.write(str(file), _zipped(files))
+        disk.write(str(file), _zipped(files), _usual_mode())
     except OSError as error:
         raise CacheError(f"the bundle can't be written: {error.strerror}", where=str(file)) from None
     return _counts(entry.item for entry in entries)
@@ -120,6 +124,13 @@ def _check_target(file: Path, force: bool) -> None:
     if os.path.lexists(file) and not force and not _is_bundle(file):
         raise CacheError("there is a file of that name already, which is no bundle", where=str(file),
                          hint="name another file, or write over this one with `--force`")  # fmt: skip
+
+
+def _usual_mode() -> int:
+    """The mode of any file that a program writes: a bundle is made to be taken along, by other users as well."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def _is_bundle(file: Path) -> bool:
@@ -201,11 +212,12 @@ def _chosen(environment: Environment, packages: list[str]) -> list[Stored]:
 
 
 def _within(module: str, packages: list[str]) -> bool:
+    module = module.partition("@")[0]
     return any(module == each or module.startswith(each + ".") for each in packages)
 
 
 def _modules(environment: Environment, packages: list[str]) -> Iterator[Entry]:
-    """Rewritten modules by the digest of their source: those by their place mean nothing elsewhere."""
+    """Rewritten modules by the digest of their source, programs' wherever it lies: a place means nothing elsewhere."""
     for path in environment.entries("modules"):
         key = os.path.basename(path).removesuffix(MODULE)
         try:
@@ -214,7 +226,8 @@ def _modules(environment: Environment, packages: list[str]) -> Iterator[Entry]:
             _, board, module, *_ = marshal.loads(payload) if payload is not None else (None, "", "")
         except (Damaged, OSError, ValueError, EOFError, TypeError):
             continue
-        if payload is not None and key in board and (not packages or _within(module, packages)):
+        lasting = key in board or module.startswith("__main__@")
+        if payload is not None and lasting and (not packages or _within(module, packages)):
             yield _entry(f"{environment.key}/modules/{key}", bytes(payload))
 
 
@@ -225,15 +238,19 @@ def import_(root: Path, file: Path, keys: Keys, trust: bool = False) -> dict[str
         CacheError: the bundle is damaged, or not signed by a key that is trusted; then nothing is stored.
     """
     root = located(root)
+    check_directory(root)
     if not trust:
         check_root(root)
     try:
-        with zipfile.ZipFile(file) as archive:
+        with _opened(file) as archive:
             contents = _read(archive, keys)
             found = [(item, _data(archive, item)) for item in contents.entries]
             told = origin.encode(bundle=file.name, digest=digest(_read_entry(archive, NAME, MANIFEST_LIMIT), 8))
     except OSError as error:
         raise CacheError(f"the bundle can't be read: {error.strerror or error}", where=str(file)) from None
+    except NoBundle as error:
+        raise CacheError(f"the file isn't an aotdyn bundle: {error}", where=str(file),
+                         hint="name a file that `aotdyn cache export` has written, whole") from None  # fmt: skip
     except (Damaged, zipfile.BadZipFile, EOFError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
         raise CacheError(f"the bundle can't be used: {error}", where=str(file),
                          hint="export it again, or fetch it anew") from None  # fmt: skip
@@ -244,6 +261,22 @@ def import_(root: Path, file: Path, keys: Keys, trust: bool = False) -> dict[str
     except OSError as error:
         raise CacheError(f"the cache can't be written: {error.strerror}", where=str(root)) from None
     return _counts(contents.entries)
+
+
+def _opened(file: Path) -> zipfile.ZipFile:
+    """The file as an archive with a manifest.
+
+    Raises:
+        NoBundle, OSError: it isn't one, or can't be read.
+    """
+    try:
+        archive = zipfile.ZipFile(file)
+    except zipfile.BadZipFile:
+        raise NoBundle("it is no archive, or was cut short") from None
+    if NAME not in archive.namelist():
+        archive.close()
+        raise NoBundle(f"it is an archive without {NAME}")
+    return archive
 
 
 def _read(archive: zipfile.ZipFile, keys: Keys) -> Contents:

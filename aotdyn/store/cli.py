@@ -273,10 +273,12 @@ def _near(asked: str, names: dict[str, str], inventory: Inventory) -> str:
 def clear(arguments: argparse.Namespace) -> int:
     """Remove everything stored, and say what that was."""
     inventory = _inventory(arguments)
-    if foreign := inventory.foreign():
+    foreign = inventory.foreign()
+    if foreign and not arguments.json:
         names = ", ".join(os.path.basename(path) for path in foreign[:5]) + ", ..." * (len(foreign) > 5)
         print(f"left alone, since it isn't the cache's, in {inventory.base}: {names}", file=sys.stderr)
-    return _report(inventory.clear(), f"nothing was stored in {inventory.root}", arguments.json)
+    removed = inventory.clear()
+    return _report(removed, f"nothing was stored in {inventory.root}", arguments.json, left_alone=foreign)
 
 
 def gc(arguments: argparse.Namespace) -> int:
@@ -287,10 +289,10 @@ def gc(arguments: argparse.Namespace) -> int:
     return _report(removed, f"nothing to remove in {inventory.root}", arguments.json)
 
 
-def _report(removed: Removed, nothing: str, as_json: bool) -> int:
+def _report(removed: Removed, nothing: str, as_json: bool, **more: Any) -> int:
     if as_json:
         kinds = {kind: {"entries": tally.entries, "bytes": tally.bytes} for kind, tally in removed.kinds.items()}
-        _print_json(removed=kinds, kept=removed.kept)
+        _print_json(removed=kinds, kept=removed.kept, **more)
         return 1 if removed.kept else 0
     for kind, tally in removed.kinds.items():
         print(f"removed {kind}: {tally.entries}, {readable(tally.bytes)}")

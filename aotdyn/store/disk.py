@@ -81,26 +81,26 @@ def renew(path: str, info: os.stat_result | None = None) -> None:
         pass
 
 
-def write(path: str, data: bytes) -> None:
-    """Put a whole file in its place, for this user only.
+def write(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Put a whole file in its place, for this user only where no other `mode` is given.
 
     Readers see the old state or the new one. There is no fsync: after a power
     failure a file may be short, and its digest then makes it a miss.
     """
     try:
-        _write(path, data)
+        _write(path, data, mode)
     except FileNotFoundError:  # its directory was removed meanwhile
-        _write(path, data)
+        _write(path, data, mode)
 
 
-def _write(path: str, data: bytes) -> None:
+def _write(path: str, data: bytes, mode: int) -> None:
     made = temporary(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:
-        handle = os.open(made, flags, 0o600)
+        handle = os.open(made, flags, mode)
     except FileNotFoundError:
         make_directory(os.path.dirname(path))
-        handle = os.open(made, flags, 0o600)
+        handle = os.open(made, flags, mode)
     try:
         with open(handle, "wb", buffering=0) as file:
             view = memoryview(data)

@@ -199,6 +199,23 @@ def located(named: Path) -> Path:
     return Path(os.path.realpath(named))
 
 
+def check_directory(root: Path) -> None:
+    """Refuse a cache whose path is that of something else than a directory, or goes through such. It need not exist.
+
+    Raises:
+        CacheError: says what it is, and what to do.
+    """
+    there = root
+    while not os.path.exists(there) and there != there.parent:
+        there = there.parent
+    if not os.path.isdir(there):
+        where = "the cache directory" if there == root else f"{there}, above the cache directory,"
+        raise CacheError(f"{where} is a file, and no directory", where=str(root), hint=DIRECTORY)
+
+
+DIRECTORY = "name a directory with `--cache` or AOTDYN_CACHE_DIR, or move the file away"
+
+
 def _check_link(path: Path) -> None:
     """Refuse a symbolic link of somebody else's on the way to the cache: it can be made to lead elsewhere."""
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, records
-from aotdyn.store.integrity import Damaged, Kind, Opened, Signing, check_root, located, unseal
+from aotdyn.store.integrity import Damaged, Kind, Opened, Signing, check_directory, check_root, located, unseal
 from aotdyn.store.layout import (
     BESIDE,
     ENVIRONMENT,
@@ -227,6 +227,7 @@ class Inventory:
         self.root = located(Path(root))
         self.trust = trust
         self.signing = signing
+        check_directory(self.root)
         if not trust:
             check_root(self.root, Path(root))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -13,7 +14,19 @@ from typing import TYPE_CHECKING
 from aotdyn.errors import CacheError
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, environment, kernels, origin, records, usage
-from aotdyn.store.integrity import LIMIT, Damaged, Kind, Opened, Signing, Untrusted, check_root, located, seal, unseal
+from aotdyn.store.integrity import (
+    DIRECTORY,
+    LIMIT,
+    Damaged,
+    Kind,
+    Opened,
+    Signing,
+    Untrusted,
+    check_root,
+    located,
+    seal,
+    unseal,
+)
 from aotdyn.store.layout import RECORD, Layout, valid_key
 
 if TYPE_CHECKING:
@@ -359,16 +372,28 @@ class Store:
     def _unreadable(self, path: str, error: OSError) -> None:
         if self.root not in _told:
             _told.add(self.root)
-            log.warning("the cache at %s can't be read (%s: %s); entries that can't count as missing",
-                        self.root, os.path.relpath(path, self.root), error.strerror)  # fmt: skip
+            log.warning("the cache at %s can't be read (%s: %s); entries that can't count as missing%s",
+                        self.root, os.path.relpath(path, self.root), error.strerror, _remedy(error, True))  # fmt: skip
 
     def _unwritable(self, path: str, error: Exception) -> None:
         self._writes = False
         if self.root not in _told:
             _told.add(self.root)
             reason = getattr(error, "strerror", None) or str(error)
-            log.warning("the cache at %s can't be written (%s: %s); this process goes on without storing anything",
-                        self.root, os.path.relpath(path, self.root), reason)  # fmt: skip
+            log.warning("the cache at %s can't be written (%s: %s); this process goes on without storing anything%s",
+                        self.root, os.path.relpath(path, self.root), reason, _remedy(error, False))  # fmt: skip
+
+
+def _remedy(error: Exception, reading: bool) -> str:
+    """What to do about a failure of the disk, to be put behind a sentence; empty where its words say it."""
+    number = getattr(error, "errno", None)
+    if number in (errno.ENOTDIR, errno.EEXIST):
+        return f"; a file is in the way: {DIRECTORY}"
+    if number in (errno.EACCES, errno.EPERM) and reading:
+        return "; its owner can let others read it by `chmod -R a+rX`, or name another with AOTDYN_CACHE_DIR"
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "; name a directory of your own with AOTDYN_CACHE_DIR to have it stored"
+    return ""
 
 
 def configured(root: Path | None, options: Options | str | None, trust: bool) -> Store:

@@ -81,7 +81,8 @@ def _code(variant: Variant) -> Iterator[str]:
         path = _source(module)
         if path is None:
             if module.startswith("__main__@"):
-                yield f"{module.partition('@')[2]} isn't there any more, and a program is known by its path"
+                file = module.partition("@")[2]
+                yield f"{file} isn't there any more: a program is known by its path, or by all of its source"
             continue
         now = _digests(path, qualname)
         if now is not None and not any(each == digest or digest.startswith(each + ".") for each in now):

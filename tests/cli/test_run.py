@@ -13,7 +13,7 @@ import time
 import pytest
 
 from aotdyn.cli import run
-from aotdyn.errors import ConfigError
+from aotdyn.errors import BackendError, ConfigError
 
 SHOW = """
     import sys, __main__
@@ -166,6 +166,19 @@ def test_missing_programs(project):
         assert (ours.returncode, ours.stderr) == (plain.returncode, plain.stderr)
 
 
+def test_explaining_a_missing_program_says_that_alone(project):
+    done = project.python("-m", "aotdyn", "explain", "--package", "nopkg", "nothing.py")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_unknown_variable_is_said_once(project):
+    project.write("app.py", "import aotdyn\n\n@aotdyn.compile\ndef f(x):\n    return x\n\nf(1)\n")
+    done = project.run("app.py", env={"AOTDYN_BAKEND": "eager"})
+    assert done.stderr.count("AOTDYN_BAKEND (the nearest that there is: AOTDYN_BACKEND)") == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_syntax_error_in_the_program(project):
     project.write("app.py", "x = 1\ndef f(:\n")
     plain, ours = project.python("app.py"), project.run("app.py")
@@ -179,6 +192,15 @@ def test_unknown_backend_lists_those_there_are(app):
     assert "eager" in done.stderr
     assert "inductor" in done.stderr
     assert done.stdout == ""
+
+
+def test_backends_are_known_without_asking_torchs_registry():
+    assert all(run._may_be_registered(name) for name in run.LIGHT if name)
+    assert run._may_be_registered("aot_eager_default_partitioner")  # the registry itself is asked for such a name
+    assert not run._may_be_registered("nonsense")
+    with pytest.raises(BackendError) as caught:
+        run.check_backend("nonsense")
+    assert "debug" not in str(caught.value)
 
 
 @pytest.mark.parametrize("options", [["--nonsense", "app.py"], [], ["--stats"]])
@@ -366,6 +388,22 @@ def test_stats_that_cannot_be_written_are_refused_before_the_program_runs(projec
     done = project.run("--stats", "none/s.json", "app.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no directory" in done.stderr
+
+
+def test_stats_that_cannot_be_written_at_the_end_are_told_by_the_exit_status(project):
+    project.write("app.py", "import os, sys\nos.rmdir('there')\nsys.exit(int(sys.argv[1]))\n")
+    for own, status in (("0", run.UNWRITTEN), ("7", 7)):
+        (project.folder / "there").mkdir()
+        done = project.run("--stats", "there/s.json", "app.py", own)
+        assert done.returncode == status
+        assert done.stderr.count("the stats can't be written") == 1
+
+
+def test_eager_graphs_are_no_kernels(project):
+    project.write("app.py", "import torch\n\ndef f(x):\n    return x + 1\n\nf(torch.ones(2))\n")
+    done = project.run("--backend", "eager", "--require-warm", "app.py")
+    assert done.returncode == run.COLD
+    assert "not warm, 1 trace had to be made" in done.stderr
 
 
 def test_a_cache_that_others_can_write_is_refused_once(project):

@@ -269,3 +269,9 @@ def test_recursion_error_is_no_miss():
     v = variant(("x",), [(S.Attr(X, "a"), "CONST", 3)], [], [], graph=None)
     with pytest.raises(RecursionError):
         binding.explain_miss(v, (Deep(),), {})
+
+
+def test_keys_are_told_as_they_were_and_are():
+    expected = kinds.encode_keys({"small": 1, 2: 1})
+    reason = kinds.KINDS["KEYS"].describe("sizes", expected, {"big": 1}, None)
+    assert reason == "`list(sizes)` was ['small', 2], is ['big']"

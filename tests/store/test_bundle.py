@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import tempfile
 import zipfile
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -137,3 +140,53 @@ def test_the_command(file, root, tmp_path, capsys):
     assert "can't be read" in capsys.readouterr().err
     assert cli.main(["show", "run", "--cache", there]) == 0
     assert "imported from app.aotdyn" in capsys.readouterr().out
+
+
+def test_a_bundle_is_as_readable_as_any_file(root, file, tmp_path, keys):
+    before = os.umask(0o027)
+    try:
+        bundle.export(Inventory(root), tmp_path / "b", [], keys)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o640
+
+
+OTHER = 54321
+"A user who owns nothing here."
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_imports_it_and_owns_what_comes(file, make, keys):
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        mine, bundled = Path(name, "mine"), Path(name, "app.aotdyn")
+        mine.mkdir(0o700)
+        os.chown(mine, OTHER, OTHER)
+        bundled.write_bytes(file.read_bytes())
+        bundled.chmod(0o644)
+        if (child := os.fork()) == 0:
+            status = 1
+            try:
+                os.setgid(OTHER)
+                os.setuid(OTHER)
+                bundle.import_(mine / "cache", bundled, keys)
+                found = Store(mine / "cache")
+                good = found.kernel_path("k1") is not None and len(found.load(make.spec)) == 3
+                status = 0 if good and not Inventory(mine / "cache").environments()[0].damaged()[1] else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert {path.stat().st_uid for path in mine.rglob("*")} == {OTHER}
+        with pytest.raises(CacheError, match="belongs to another user"):
+            Inventory(mine / "cache")
+
+
+def test_another_user_is_refused_the_first_ones_cache(file, root, tmp_path, keys, monkeypatch):
+    for each in (root, *root.rglob("*")):
+        os.chown(each, OTHER, -1) if os.geteuid() == 0 else None
+    if os.geteuid():
+        monkeypatch.setattr(os, "geteuid", lambda: OTHER)
+    with pytest.raises(CacheError, match="belongs to another user"):
+        bundle.import_(root, file, keys)
+    with pytest.raises(CacheError, match="belongs to another user"):
+        Store(root)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_json(cache, filled, capsys):
         (("verify",), {"root", "good", "damaged"}),
         (("gc",), {"removed", "kept"}),
         (("path",), {"path"}),
-        (("clear",), {"removed", "kept"}),
+        (("clear",), {"removed", "kept", "left_alone"}),
     ):
         cache(*arguments, "--json")
         assert set(json.loads(capsys.readouterr().out)) == keys
@@ -272,3 +273,39 @@ def test_a_reader_that_leaves(filled, root):
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("command", ["ls", "gc", "verify", "clear"])
+@pytest.mark.parametrize("below", ["", "inside"])
+def test_a_cache_that_is_a_file(root, capsys, command, below):
+    root.write_text("a file")
+    assert cli.main([command, "--cache", str(root / below)]) == 1
+    error = capsys.readouterr().err
+    assert f"{root}, above the cache directory," in error if below else "the cache directory is a file" in error
+    assert "name a directory with `--cache`" in error
+
+
+def test_a_cache_that_is_a_file_is_said_by_what_stores_there(root, make, caplog):
+    root.write_text("a file")
+    assert not Store(root).save(make.variant())
+    assert "name a directory with `--cache` or AOTDYN_CACHE_DIR" in caplog.text
+
+
+def test_import_of_what_is_no_bundle(root, tmp_path, capsys):
+    junk, archive = tmp_path / "junk", tmp_path / "x.zip"
+    junk.write_text("junk")
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("readme", "mine")
+    for file in (junk, archive):
+        assert cli.main(["import", str(file), "--cache", str(root)]) == 1
+        error = capsys.readouterr().err
+        assert "isn't an aotdyn bundle" in error
+        assert "`aotdyn cache export`" in error
+
+
+def test_clear_tells_what_it_leaves_as_data(cache, filled, root, capsys):
+    _foreign(root)
+    cache("clear", "--json")
+    printed = capsys.readouterr()
+    assert str(root / "v1" / "api") in json.loads(printed.out)["left_alone"]
+    assert printed.err == ""

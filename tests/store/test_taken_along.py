@@ -54,3 +54,42 @@ def test_bundle_and_remote(project, tmp_path, capsys):
     again = tmp_path / "again.aotdyn"
     assert cli.main(["export", str(again), "--package", "pkg", "--cache", str(tmp_path / "bundle")]) == 0
     assert again.read_bytes() == file.read_bytes()
+
+
+PROGRAM = """
+    import torch
+
+    def scale(x, by):
+        y = x * by
+        print("between")
+        return y.sin() / by
+
+    def main():
+        print(scale(torch.arange(3.0), 2).tolist())
+        print(scale(torch.ones(2), torch.ones(3)))
+
+    main()
+"""
+
+
+def test_the_program_itself(project, tmp_path, capsys):
+    project.write("app.py", PROGRAM)
+    project.env = {"AOTDYN_BACKEND": "eager"}
+    first = project.run("app.py")
+    assert (first.returncode, "between" in first.stdout) == (1, True), first.stderr
+    assert "must match the size" in first.stderr
+    file = tmp_path / "app.aotdyn"
+    assert cli.main(["export", str(file), "--package", "__main__", "--cache", str(project.cache)]) == 0
+    moved = tmp_path / "elsewhere"
+    project.folder.rename(moved)
+    old, project.folder, project.cache = project.folder, moved, tmp_path / "imported"
+    assert cli.main(["import", str(file), "--cache", str(project.cache)]) == 0
+    done = project.run("--stats", "s.json", "app.py")
+    stats = json.loads((moved / "s.json").read_text())
+    assert (done.returncode, done.stdout, stats["traced"]) == (1, first.stdout, 0), done.stderr
+    assert stats["graph_calls"] >= 1
+    assert done.stderr == first.stderr.replace(str(old), str(moved))
+    project.write("app.py", PROGRAM.replace("y.sin()", "y.cos()"))
+    other = project.run("--stats", "s.json", "app.py")
+    assert json.loads((moved / "s.json").read_text())["traced"] >= 1
+    assert other.stdout != first.stdout
