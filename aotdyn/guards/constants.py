@@ -33,6 +33,9 @@ NUMPY_SCALARS = frozenset(
 NUMBERS = (int, float, numpy.float64)
 """Classes of numbers that may flow through a trace unseen: numpy's float is Python's, with another class."""
 
+VARYING = frozenset((*NUMBERS, *NUMPY_SCALARS))
+"""Classes of numbers that a trace may take in without their value."""
+
 TORCH_NAMED: dict[type, str] = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 """torch types whose values print as `torch.<name>`, with their tags."""
 

@@ -140,6 +140,14 @@ def _elements(array: Any) -> torch.Tensor:
         return torch.from_numpy(array)
 
 
+def _of_scalar(number: Any) -> torch.Tensor:
+    """A tensor of no dimensions that holds a numpy scalar, in its own dtype."""
+    import numpy
+
+    with torch._C.DisableTorchFunction():
+        return torch.from_numpy(numpy.array(number))
+
+
 def is_state(obj: Any) -> bool:
     """Whether `random.Random.setstate` takes an object, without running code of its own."""
     if type(obj) is not tuple or len(obj) != 3 or type(obj[1]) is not tuple or not all(type(n) is int for n in obj[1]):
@@ -201,6 +209,7 @@ PURE: dict[str, Accessor] = {
     "torch.empty": Accessor(_sized, "an empty tensor of as many rows as a number says"),
     "torch.scalar_tensor": Accessor(_number, "a tensor that holds a float"),
     "torch.from_numpy": Accessor(_elements, "the tensor that shares memory with a numpy array"),
+    "numpy.array": Accessor(_of_scalar, "the tensor of no dimensions that holds a numpy scalar"),
     "torch.get_default_dtype": Accessor(torch.get_default_dtype, "default floating point type"),
     "torch.get_default_device": Accessor(torch.get_default_device, "default device of factories"),
     "torch.is_grad_enabled": Accessor(torch.is_grad_enabled, "grad mode"),

@@ -47,7 +47,7 @@ def moved(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> Mov
 
 
 def changed(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> frozenset[Source]:
-    """Where a call has another int or float than a variant was made for."""
+    """Where a call has another number than a variant was made for."""
     if variant.leave:
         return frozenset()
     try:
@@ -68,7 +68,7 @@ def _another_number(guard: GuardData, env: Env) -> bool:
         raise
     except Exception:  # it can't be read in this call, so it isn't another number
         return False
-    return type(obj) is type(expected) and type(obj) in constants.NUMBERS and not constants.same(obj, expected)
+    return type(obj) is type(expected) and type(obj) in constants.VARYING and not constants.same(obj, expected)
 
 
 def learnt(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> Moved:

@@ -138,6 +138,7 @@ def _attempts(
             except Unbuildable as problem:
                 stop_at = _earlier(problem, stop_at)
         except Break as found:
+            numpy_.arrays.looked_at(t, t.frame.saved if t.frame is not None else ())
             if t.hooked and not t.spec.offset and constructs(code):
                 return _traced(t, left_alone(t, f"a constructor that breaks: {found.reason}"))
             reason, where = found, _where(t, found)

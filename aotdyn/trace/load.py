@@ -56,6 +56,10 @@ def load(t: Any, obj: Any, source: Source) -> Value:
         if flows(t, obj, source):
             t.guard("TYPE", source, type(obj))
             return Flow(obj, source)
+        if isinstance(obj, numpy.generic):
+            found = _scalar(t, obj, source)
+            if found is not None:
+                return found
         if t.sizes.varies(obj, source):
             return t.sizes.number(obj, source)
         _guard_constant(t, obj, source)
@@ -107,6 +111,12 @@ def _load(t: Any, obj: Any, source: Source) -> Value:
         return _object(t, obj, source)
     t.guard("TYPE", source, cls)
     return Opaque(obj, source)
+
+
+def _scalar(t: Any, obj: numpy.generic, source: Source) -> Value | None:
+    from .numpy_.arrays import load_scalar
+
+    return load_scalar(t, obj, source)
 
 
 def _array(t: Any, obj: Any, source: Source) -> Value:

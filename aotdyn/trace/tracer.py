@@ -145,6 +145,7 @@ class Tracer:
         self.impure = False  # the graph changes something
         self.overwritten: set[Any] = set()  # memory that it has written to
         self.drawn = False  # it draws random numbers
+        self.scalars: list[Source] = []  # numpy scalars from outside that are taken as data
         self.draws: list[Source] = []  # numbers that Python's generators give before the graph runs, in order
         self.orders: Any = {}  # orders of sets that another process has
         self.batched: dict[int, Tensor] = {}  # tensors that torch.vmap made batches of, by id of their fake

@@ -210,6 +210,48 @@ def test_left_to_numpy():
     differ(lambda a: np.random.RandomState(0).randn(2) + a[:2, 0], A, fullgraph=False)
 
 
+def arithmetic_of_a_number(x, n):
+    m = n
+    m += 1
+    return x + n, n - x, m, n * 2.5, -n, n > 3, x.sum() * np.float32(2) * n, torch.full((2,), 1) * n, n
+
+
+def sizes_of_a_number(x, n):
+    return x[:n], torch.zeros(n), x.repeat(n)
+
+
+def looks_at_a_number(x, n):
+    if n > 4:
+        x = x + 1
+    return x * n, abs(n)
+
+
+def branches_on_a_size(x, n):
+    y = x[:n]
+    return y + 1 if y.shape[0] > 4 else y
+
+
+@pytest.mark.parametrize(
+    ("function", "cls", "made"),
+    [
+        (arithmetic_of_a_number, np.int64, 2),
+        (arithmetic_of_a_number, np.float32, 2),
+        (sizes_of_a_number, np.int64, 2),
+        (looks_at_a_number, np.int16, 4),
+        (branches_on_a_size, np.int64, 4),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_scalars_that_vary(function, cls, made):
+    """The second value makes data of a number of numpy's, unless it is looked at: then each value has its variant."""
+    f = aotdyn.compile(function, backend="eager", fullgraph=True)
+    before = aotdyn.stats()["traced"]
+    x = torch.arange(10.0)
+    for n in (2, 3, 15, 7):
+        same(f(x, cls(n)), function(x, cls(n)))
+    assert aotdyn.stats()["traced"] - before == made
+
+
 def test_floating_point_errors():
     """numpy's errors are raised where they are asked for."""
     f = aotdyn.compile(lambda a: np.log(a) * 2, backend="eager")
@@ -235,6 +277,7 @@ def test_warm(project):
         g = aotdyn.compile(f, backend="eager")
         a = np.arange(4, dtype=np.float32)
         first, second = g(a, np.float32(2)), g(a, np.float64(2))
+        assert str(g(a, np.float32(5))) == str(f(a, np.float32(5)))
         print(first, second[0].dtype, aotdyn.stats()["traced"], aotdyn.stats()["graph_calls"])
         """,
     )
@@ -242,5 +285,5 @@ def test_warm(project):
     assert not any(run.returncode for run in runs), runs[0].stderr
     first, second = (run.stdout.strip() for run in runs)
     assert "[1., 3., 5., 7.]" in first
-    assert first.endswith("float64 2 2")
-    assert second.endswith("float64 0 2")
+    assert first.endswith("float64 3 3")
+    assert second.endswith("float64 0 3")

@@ -215,10 +215,12 @@ def inplace(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
         result = tensor_binary(t, symbol, a, b, True)
         if result is not None:
             return result
+    if isinstance(a, Array) and not isinstance(a.like, numpy.ndarray):
+        return binary(t, symbol, a, b)
     if isinstance(a, Array):
         from ..numpy_.operators import array_binary
 
-        return array_binary(t, symbol, a, b, inplace=isinstance(a.like, numpy.ndarray))
+        return array_binary(t, symbol, a, b, inplace=True)
     if isinstance(a, Sequence) and isinstance(b, (Object, Opaque, Tensor)) and symbol in ("+", "*"):
         reflected = class_lookup(t, b.cls, f"__r{name}__")
         if reflected is not None and not _of_sequences(reflected):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy
 import torch
 
-from aotdyn.guards.sources import Pure, Source
+from aotdyn.guards.pure import PURE
+from aotdyn.guards.sources import Arg, Pure, Source
 
-from ..control import Break
+from ..control import Break, LookedAt
 from ..torch_ import calls
-from ..values import Array, Const, Sequence, Tensor, Value
+from ..values import Array, Const, Lazy, Scalar, Sequence, Tensor, Value
 
 FROM_NUMPY = "torch.from_numpy"
+FROM_SCALAR = "numpy.array"
 LARGEST = 2**24
 """Elements of the largest array that numpy is asked about while tracing."""
 
@@ -46,6 +49,44 @@ def load_array(t: Any, obj: numpy.ndarray, source: Source) -> Array | None:
         return _input(t, tensor, Pure(FROM_NUMPY, source))
 
     return Array(numpy.ndarray, made, like(obj.shape, obj.dtype, numpy.empty_like(obj, subok=False)), source, obj)
+
+
+def load_scalar(t: Any, obj: numpy.generic, source: Source) -> Array | None:
+    """A numpy scalar from outside that varies: data, as an array's elements are; None where it is a constant."""
+    varies = source in t.sizes.policy.numbers or (t.sizes.policy.all and isinstance(source, Arg))
+    if not varies or source in t.looked_at or not captured(t):
+        return None
+    maker = Pure(FROM_SCALAR, source)
+    try:
+        PURE[FROM_SCALAR].function(obj)
+    except TypeError:
+        return None
+
+    def made() -> Tensor:
+        node, fake = t.sizes.carried(FROM_SCALAR, obj, source)
+        return Tensor(node, fake, maker)
+
+    t.guard("TYPE", source, type(obj))
+    t.scalars.append(source)
+    return Array(type(obj), made, like((), obj.dtype)[()], source, obj)
+
+
+def looked_at(t: Any, values: Iterable[Value]) -> None:
+    """An operation is Python's: LookedAt where a numpy scalar, which may be a constant instead, is among its operands.
+
+    So is a size that may be made of one.
+    """
+    found = (each.value if isinstance(each, Lazy) else each for each in values)
+    if t.scalars and any(map(_of_data, found)):
+        raise LookedAt(frozenset(t.scalars))
+
+
+def _of_data(value: Value | None) -> bool:
+    """Whether a value is a numpy scalar that isn't known, a number of data, or has such a size."""
+    if isinstance(value, Array):
+        return value.cls is not numpy.ndarray
+    sizes = value.fake.shape if isinstance(value, Tensor) else [value.sym] if isinstance(value, Scalar) else ()
+    return any(isinstance(size, calls.SYMBOLS) and size.node.hint is None for size in sizes)
 
 
 def _input(t: Any, tensor: torch.Tensor, source: Source) -> Tensor:

@@ -17,7 +17,7 @@ from ..control import Break
 from ..flows import Drawn
 from ..handlers import HANDLERS
 from ..symbols import FUNCTIONS, IN_PLACE, UNARY
-from ..values import Const, Scalar, Sequence, Tensor, Value, force
+from ..values import Array, Const, Scalar, Sequence, Tensor, Value, force
 from . import calls, floats, leaf
 
 FACTS = leaf.words(
@@ -147,6 +147,8 @@ def is_operand(value: Value) -> bool:
     """Whether a tensor's operators take the value: a tensor, a number or a symbol."""
     if isinstance(value, (Tensor, Scalar)):
         return True
+    if isinstance(value, Array):
+        return issubclass(value.cls, (numpy.integer, numpy.floating))
     numbers = (bool, int, float, complex, numpy.integer, numpy.floating)
     return isinstance(value, Const) and issubclass(value.cls, numbers)
 
