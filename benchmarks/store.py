@@ -68,7 +68,7 @@ def normal(x):
 GRAPHS = 2
 
 
-def full(records: int = 10_000, times: int = 5) -> None:
+def full(records: int = 10_000, times: int = 9) -> None:
     """Print the time of a warm start from each of the two stores, and their ratio."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from aotdyn.errors import CacheError
 from aotdyn.store import environment, records
@@ -177,3 +178,28 @@ def test_a_file_system_that_takes_no_directories(caplog, make):
     for _ in range(2):
         assert not Store(Path("/proc/aotdyn/cache"), trust=True).save(make.breaking(1))
     assert len([record for record in caplog.records if "can't be written" in record.getMessage()]) == 1
+
+
+def test_reading_asks_no_more_of_the_disk_where_the_store_is_full(store, make, monkeypatch):
+    store.save_graph("g", b"graph")
+    store.save_kernel("k", {"a.so": b"x"})
+    store.save(make.variant(graph="g"))
+
+    def asked() -> list[str]:
+        told = []
+        with monkeypatch.context() as patch:
+            for name in ("open", "listdir", "scandir", "stat"):
+                real = getattr(os, name)
+                patch.setattr(os, name, lambda path, *rest, name=name, real=real: (
+                    told.append(f"{name} {path}"), real(path, *rest))[1])  # fmt: skip
+            assert len(store.load(make.spec)) == 1
+            assert store.graph("g") == b"graph"
+            assert store.kernel_path("k") is not None
+        return told
+
+    asked()  # the first reader of a process writes its lease
+    alone = asked()
+    for number in range(100):
+        store.save(make.variant(spec=replace(make.spec, qualname=f"f{number}"), graph="g"))
+        store.save_graph(f"g{number}", b"")
+    assert asked() == alone
