@@ -28,6 +28,7 @@ import msgspec
 import torch
 from torch import fx
 
+from aotdyn import interrupted
 from aotdyn.backends import aliasing, ambient, choice, conditions, context, failures, jobs, packages, training
 from aotdyn.backends.choice import NOW, Policy
 from aotdyn.backends.context import Compiled
@@ -307,6 +308,7 @@ class Job:
             except (RecursionError, MemoryError):
                 raise
             except Exception as error:
+                interrupted.hand_on(error)
                 self.failed(digest, failures.of(error), jobs.encode(self.program, inputs, self.options, digest))
                 log.debug("inductor's failure", exc_info=error)
                 return self.eager()

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import torch
 
+from aotdyn import interrupted
 from aotdyn.backends import aliasing, context, fast_checks, joint, nested, packages, split, training
 from aotdyn.backends.context import Interpreted
 from aotdyn.backends.packages import EAGER, ORDINARY, OUTER, SHAPES, Files
@@ -81,6 +82,7 @@ def _make(program: Program, inputs: list[torch.Tensor], options: dict[str, Any],
     except context.Specialized:
         raise
     except Exception as error:
+        interrupted.hand_on(error)
         if not isinstance(error, Unsuitable) and of_the_compiler(error):
             raise  # inductor's ordinary path would ask the same compiler
         log.info("a graph with gradients is compiled in each process: %s", error, exc_info=log.isEnabledFor(10))

@@ -51,24 +51,10 @@ class Nested(Kernel):
         if ctx.results is None:
             raise RuntimeError(AGAIN)
         keep = torch._C._autograd._get_current_graph_task_keep_graph()
-        wanted = [i for i, each in enumerate(ctx.leaves) if each.requires_grad]
-        pairs = [
-            (ctx.results[tangent.output], each)
-            for tangent, each in zip(self.plan.tangents, given, strict=True)
-            if each is not None
-        ]
-        found = torch.autograd.graph._engine_run_backward(
-            tuple(result for result, _ in pairs),
-            tuple(each for _, each in pairs),
-            keep,
-            False,
-            tuple(ctx.leaves[i] for i in wanted),
-            True,  # an input that isn't reached has no gradient
-            accumulate_grad=False,
-        )
+        found = self.engine(ctx.results, given, ctx.leaves, keep, False)
         if not keep:
             ctx.leaves = ctx.results = None
         grads: list[torch.Tensor | None] = [None] * len(self.plan.grads)
-        for i, grad in zip(wanted, found, strict=True):
+        for i, grad in found.items():
             grads[i] = grad
         return grads

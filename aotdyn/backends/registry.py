@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from aotdyn import config
+from aotdyn import config, interrupted
 from aotdyn.backends import aliasing, context
 from aotdyn.backends.choice import NOW, Policy
 from aotdyn.backends.context import Compiled
@@ -138,6 +138,7 @@ def _inductor(
     except (RecursionError, MemoryError, BackendError):
         raise
     except Exception as error:
+        interrupted.hand_on(error)
         events.count("backend_failures")
         line = str(error).strip().partition("\n")[0]
         log.warning("inductor can't compile a graph, which runs eagerly instead: %s: %s", type(error).__name__, line)
@@ -159,6 +160,7 @@ def _callable(
         try:
             compiled = backend.function(module, inputs, **keywords)
         except Exception as error:
+            interrupted.hand_on(error)
             raise BackendError(
                 f"backend {backend.name!r} raised {type(error).__name__}: {error}", backend=backend.name
             ) from error

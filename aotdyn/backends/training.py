@@ -192,29 +192,43 @@ class Kernel:
             aliases = [each.view_as(each) if each.requires_grad else each for each in inputs]
             with _autocast(self.plan.autocast), _random(ctx.random):
                 outputs = self._program(*aliases)
-            wanted = [i for i, each in enumerate(aliases) if each.requires_grad]
-            pairs = [
-                (outputs[tangent.output], each)
-                for tangent, each in zip(self.plan.tangents, given, strict=True)
-                if each is not None
-            ]
-            # What torch.autograd.grad does, which imports sympy where it is given gradients.
-            found = torch.autograd.graph._engine_run_backward(
-                tuple(output for output, _ in pairs),
-                tuple(each for _, each in pairs),
-                create_graph,
-                create_graph,
-                tuple(aliases[i] for i in wanted),
-                True,  # an input that isn't reached has no gradient
-                accumulate_grad=False,
-            )
+            found = self.engine(outputs, given, aliases, create_graph, create_graph)
         grads: list[torch.Tensor | None] = [
             None if grad is None or i in self.plan.used else torch.zeros_like(each)  # what is overwritten has zeros
             for i, (grad, each) in enumerate(zip(self.plan.grads, inputs, strict=True))
         ]
-        for i, grad in zip(wanted, found, strict=True):
+        for i, grad in found.items():
             grads[i] = grad
         return grads
+
+    def engine(
+        self,
+        outputs: Sequence[torch.Tensor],
+        given: Sequence[torch.Tensor | None],
+        inputs: Sequence[torch.Tensor],
+        keep: bool,
+        create: bool,
+    ) -> dict[int, torch.Tensor | None]:
+        """Gradients of those of `inputs` that want one, by number; None for one that no output with a gradient reaches.
+
+        What torch.autograd.grad does, which imports sympy where it is given gradients.
+        """
+        wanted = [i for i, each in enumerate(inputs) if each.requires_grad]
+        pairs = [
+            (outputs[tangent.output], each)
+            for tangent, each in zip(self.plan.tangents, given, strict=True)
+            if each is not None
+        ]
+        found = torch.autograd.graph._engine_run_backward(
+            tuple(output for output, _ in pairs),
+            tuple(each for _, each in pairs),
+            keep,
+            create,
+            tuple(inputs[i] for i in wanted),
+            True,  # an input that isn't reached has no gradient
+            accumulate_grad=False,
+        )
+        return dict(zip(wanted, found, strict=True))
 
     def _inputs(self, ctx: Any, kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The inputs of the forward; RuntimeError where they are gone, or have been written to since."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from aotdyn import interrupted
 from aotdyn.graph import effects, native, program
 from aotdyn.graph.program import Frame
 from aotdyn.graph.scopes import Escaped, Nested, Scope
@@ -134,6 +135,7 @@ class GraphBuilder:
         except (MemoryError, RecursionError):
             raise
         except Exception as error:
+            interrupted.hand_on(error)
             raise FakeFailure("unsupported", f"{type(real).__name__} input: {error}", error) from error
         graph = self.graph
         first = next(iter(graph.nodes), None)
@@ -279,6 +281,7 @@ class GraphBuilder:
         except (MemoryError, RecursionError):
             raise
         except Exception as error:
+            interrupted.hand_on(error)
             raise FakeFailure(_kind(error), f"{type(error).__name__}: {error}", error) from error
         for tensor in tensors(result):
             if getattr(innermost(tensor), "fake_mode", None) is not mode:

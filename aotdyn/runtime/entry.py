@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from aotdyn import config, errors
+from aotdyn import config, errors, interrupted
 from aotdyn.guards import naming
 from aotdyn.guards.kinds import Reason, merged
 from aotdyn.report import events
@@ -329,6 +329,7 @@ class Entry:
         except (RecursionError, MemoryError):
             raise
         except Exception as error:
+            interrupted.hand_on(error)
             cold.failed(self, error)
             return None
         finally:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from aotdyn.runtime.worth import MET, meets_tensors
+
 from .torch_.leaf import is_leaf
 from .values import NULL, Builtin, Lazy, Mapping, Method, Object, Sequence, Tensor, Value
 
@@ -112,8 +114,8 @@ def _handed_tensors(frame: Frame) -> bool:
 def _is_tensors(value: Value, depth: int = 2) -> bool:
     """Whether a parameter is, or shallowly holds, a tensor or a module. Looks only: no guard is noted."""
     if isinstance(value, Lazy):
-        return _holds(value.obj, depth) if value.value is None else _is_tensors(value.value, depth)
-    if isinstance(value, Tensor) or (_holds_class(value.cls) and value.source is not None):
+        return meets_tensors((value.obj,)) if value.value is None else _is_tensors(value.value, depth)
+    if isinstance(value, Tensor) or (issubclass(value.cls, MET) and value.source is not None):
         return True  # a module made while tracing is known by what it holds
     inner: list[Any] = []
     if isinstance(value, Sequence):
@@ -124,24 +126,4 @@ def _is_tensors(value: Value, depth: int = 2) -> bool:
         inner = list(value.attrs.values())
     if depth and any(each is not None and _is_tensors(each, depth - 1) for each in inner):
         return True
-    return _holds(getattr(value, "obj", None), depth)
-
-
-def _holds(obj: Any, depth: int) -> bool:
-    """The same of an object from outside; containers and plain instances are looked into, nothing is called."""
-    if _holds_class(type(obj)):
-        return True
-    if type(obj) in (tuple, list, set):
-        inner: Any = obj
-    elif type(obj) is dict:
-        inner = obj.values()
-    else:
-        try:
-            inner = object.__getattribute__(obj, "__dict__").values() if not isinstance(obj, type) else ()
-        except AttributeError:
-            return False
-    return depth > 0 and any(_holds(each, depth - 1) for each in list(inner)[:64])
-
-
-def _holds_class(cls: type) -> bool:
-    return issubclass(cls, (torch.Tensor, torch.nn.Module))
+    return meets_tensors((getattr(value, "obj", None),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from aotdyn import interrupted
 from aotdyn.trace import model
 from aotdyn.trace.control import Break, NotConstant, Raised
 from aotdyn.trace.values import Const, Object, Scalar, Sequence, Value, force
@@ -91,6 +92,7 @@ def attempt(t: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     except (MemoryError, RecursionError):
         raise Break("an operation on constants that exhausts memory or the stack") from None
     except Exception as error:
+        interrupted.hand_on(error)
         return t.raise_(type(error), *error.args)
 
 

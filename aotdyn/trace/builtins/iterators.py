@@ -228,13 +228,16 @@ class SetIterator(Iterator):
         if len(self.target.items) != len(self.items):
             self.index = len(self.items) + 1
             return t.raise_(RuntimeError, "Set changed size during iteration")
-        if set(self.target.items) != self.before:
+        if self._has_other_items():
             raise Break("a set got other items while it was iterated")
         self.index += 1
         return self.items[self.index - 1] if self.index <= len(self.items) else None
 
+    def _has_other_items(self) -> bool:
+        return set(self.target.items) != self.before
+
     def rebuild(self, e: Any) -> int:
-        if self.index <= len(self.items) and set(self.target.items) != self.before:
+        if self.index <= len(self.items) and self._has_other_items():
             raise Unbuildable(self, "a set got other items while something iterates over it")
         e.settle(self.target)
         start = e.call(e.import_("builtins", "iter"), [e.value(self.target)])

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from aotdyn import interrupted
+
 from ..control import Break, NotConstant, Raised
 from ..handlers import BY_CODE, FOLDABLE, HANDLERS, POLYFILLS
 from ..values import (
@@ -171,6 +173,7 @@ def fold(t: Tracer, fn: Any, args: Args, kwargs: Kwargs) -> Value | None:
     try:
         result = fn(*native, **native_kwargs)
     except Exception as error:  # the traced program's own exception
+        interrupted.hand_on(error)
         t.raise_(type(error), *error.args)
     return constant(result)
 
