@@ -8,13 +8,14 @@ dispatch protocol: None lets the original body run.
 
 from __future__ import annotations
 
+import contextlib
 import marshal
 import os
 import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -52,6 +53,21 @@ class Tracing(threading.local):
 
 
 tracing = Tracing()
+
+
+@contextlib.contextmanager
+def at_work() -> Iterator[None]:
+    """While aotdyn traces and compiles for a call: stubs answer None, and a profile of the program doesn't see it."""
+    profiled = torch.autograd._profiler_enabled()
+    tracing.active = True
+    if profiled:
+        torch._C._autograd._enable_record_function(False)
+    try:
+        yield
+    finally:
+        tracing.active = False
+        if profiled:
+            torch._C._autograd._enable_record_function(True)
 
 
 def _answer_miss(*args: Any) -> Any:
@@ -311,29 +327,31 @@ class Entry:
                 (self.rests if variant.rest else self.variants).append(variant)
             if self.account is not None and self.account.verdict:
                 return None
-        tracing.active = True
-        try:
-            known = self._rebind(args)
-            if known is not None:
-                self.unserved = 0
-                return known
-            if self.account is not None and not self._due():
+        with at_work():
+            try:
+                return self._made(args)
+            except errors.AotdynError:
+                raise
+            except (RecursionError, MemoryError):
+                raise
+            except Exception as error:
+                interrupted.hand_on(error)
+                cold.failed(self, error)
                 return None
-            found = limit.count(self._fit(), self._served, args, self.globals)
-            if self._at_limit(found) or thrift.never_repeats(self, len(found.counted)):
-                return self._give_up(found, args)
-            traced = self._trace(args, found)
-            return None if traced is None else self._bind_new(traced, args)
-        except errors.AotdynError:
-            raise
-        except (RecursionError, MemoryError):
-            raise
-        except Exception as error:
-            interrupted.hand_on(error)
-            cold.failed(self, error)
+
+    def _made(self, args: tuple[Any, ...]) -> Line | None:
+        """A variant that fits a call: one that is known and binds, or a new one; None leaves the call to Python."""
+        known = self._rebind(args)
+        if known is not None:
+            self.unserved = 0
+            return known
+        if self.account is not None and not self._due():
             return None
-        finally:
-            tracing.active = False
+        found = limit.count(self._fit(), self._served, args, self.globals)
+        if self._at_limit(found) or thrift.never_repeats(self, len(found.counted)):
+            return self._give_up(found, args)
+        traced = self._trace(args, found)
+        return None if traced is None else self._bind_new(traced, args)
 
     def _due(self) -> bool:
         """Under thrift: whether this call, which nothing serves, is to be traced."""
