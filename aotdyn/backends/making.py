@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import torch
+from torch import fx
 
 from aotdyn import interrupted
 from aotdyn.backends import aliasing, context, fast_checks, joint, nested, packages, split, training
@@ -69,10 +70,13 @@ def _make(program: Program, inputs: list[torch.Tensor], options: dict[str, Any],
             raise Unsuitable("a tensor changes its shape in place")
         if overlapping:
             raise Unsuitable("it writes to inputs that share memory")
-        return _kernel(program, inputs, split.split(module, program.inputs, seen), None, options, scratch)
+        parts = split.split(module, program.inputs, seen)
+        if parts.inner is None:
+            seen.hidden = _hidden(module, program, inputs, seen)
+            parts = split.split(module, program.inputs, seen)
+        return _kernel(program, inputs, parts, None, options, scratch)
     _check_gradients(seen, bool(overlapping))
-    written = split.written_inputs(module.graph.find_nodes(op="placeholder"), seen)
-    seen.hidden = context.hidden_writes(program, inputs, written)
+    seen.hidden = _hidden(module, program, inputs, seen)
     parts = split.split(module, program.inputs, seen)
     if not parts.trained:
         return _kernel(program, inputs, parts, None, options, scratch)
@@ -88,6 +92,12 @@ def _make(program: Program, inputs: list[torch.Tensor], options: dict[str, Any],
         log.info("a graph with gradients is compiled in each process: %s", error, exc_info=log.isEnabledFor(10))
         reason = f"{type(error).__name__}: {error}"[:2000]
         return Made(_ordinary(parts, seen, reason), isinstance(error, Unsuitable) or lasting(error))
+
+
+def _hidden(module: fx.GraphModule, program: Program, inputs: Sequence[torch.Tensor], seen: Interpreted) -> list[int]:
+    """Inputs that the graph writes to and no version tells: where it computes nothing else, that's what it is for."""
+    told = split.written_inputs(module.graph.find_nodes(op="placeholder"), seen)
+    return context.hidden_writes(program, inputs, told)
 
 
 def _ordinary(parts: Split, seen: Interpreted, reason: str) -> Files:

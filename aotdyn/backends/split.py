@@ -58,7 +58,7 @@ def split(module: fx.GraphModule, inputs: list[Input], seen: Interpreted) -> Spl
     trained = bool(seen.rebased) or any(seen.values[node].requires_grad for node in work.computed)
     written = sorted({*written_inputs(work.placeholders, seen), *seen.hidden})
     shift = len(inputs) + len(work.computed) + (len(written) if trained else 0)
-    steps = work.write_back(written) if trained else work.bump(written)
+    steps = work.write_back(written) if trained else work.bump([n for n in written if n not in seen.hidden])
 
     def renumber(ref: Ref) -> Ref:
         return Ref(ref.index if ref.index >= 0 else shift + len(steps) - ref.index - 1)
@@ -66,7 +66,7 @@ def split(module: fx.GraphModule, inputs: list[Input], seen: Interpreted) -> Spl
     replays = [Step(s.target, map_refs(s.args, renumber), map_refs(s.kwargs, renumber), s.stack) for s in work.steps]
     kernel = [Input(f"k{number}") for number in range(shift - len(inputs))]
     outer = Program([*inputs, *kernel], steps + replays, map_refs(outputs, renumber))
-    needed = bool(work.computed or seen.mutating)
+    needed = bool(work.computed or seen.mutating or seen.drawn or seen.hidden)
     return Split(_inner(module, work.computed) if needed else None, outer, work.computed, written, trained)
 
 

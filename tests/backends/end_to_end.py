@@ -24,10 +24,12 @@ def many(a, b, flags, empty, q):
     a.add_(b)
     b[:, 1] = 3
     fresh = a * b + CONSTANT + torch.tensor([1.0, 2.0, 3.0, 4.0])
+    one, other = a * 1, b * 2
+    torch._foreach_add_([one, other], [other, one])
     attended = F.scaled_dot_product_attention(q, q, q, is_causal=True)
     return (
         *(a, a.view(-1), b.t(), fresh, fresh[0], fresh + 1, fresh + 1, b.contiguous(), torch.ones(3)),
-        *(torch.where(flags, a.long() // 2, -1), flags.any(), torch.cat([empty * 2, b]), empty.sum()),
+        *(torch.where(flags, a.long() // 2, -1), flags.any(), torch.cat([empty * 2, b]), empty.sum(), one, other),
         *(F.dropout(a, 0.5), torch.rand(3), attended, fresh.max(1), a.argmax(), (a.shape[0], None, "text")),
     )
 
@@ -108,7 +110,7 @@ def infer() -> dict[str, bool]:
     result = {}
     compiled = aotdyn.compile(many)
     result["many"] = all(agree(many, compiled, many_args) for _ in range(2))
-    attended = compiled(*many_args())[15]
+    attended = compiled(*many_args())[17]
     result["written"] = attended.mul_(nn.Parameter(torch.ones(1))).requires_grad
     torch.manual_seed(1)
     net = Net().eval()

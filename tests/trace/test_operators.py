@@ -262,6 +262,24 @@ def foreach(x, y):
     return torch._foreach_add([x, y], [y, x]), torch._foreach_norm([x, y]), x, y
 
 
+@captured
+def foreach_in_order(x, y):
+    torch._foreach_add_([x, y], [2 * y, x])
+    a, b = x * 1, y + 1
+    torch._foreach_copy_([a, b], [b, a])
+    torch._foreach_mul_([a, a], [3.0, 4.0])
+    torch._foreach_addcdiv_([a, a, b], [b, a, a], [b, b, b], [2.0, 3.0, 4.0])
+    same, other = torch._foreach_lerp_([a, b], [b, x], 0.3)
+    torch._foreach_sub_(self=[a, b], other=[b, a], alpha=2)
+    torch._foreach_sqrt_([b, b])
+    s = a.sum()
+    torch._foreach_mul_([s, a], s)
+    rows = torch.stack([x, y])
+    torch._foreach_add_([rows[0], rows[1]], [rows[1], rows[0]])
+    torch._foreach_add_([rows[0, :2], rows[0, 2:]], [x[:2], x[2:]])
+    return x, y, a, b, rows, s, same is a, other is b
+
+
 # Views
 
 

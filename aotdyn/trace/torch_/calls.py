@@ -19,7 +19,7 @@ from ..control import Break, NotConstant
 from ..flows import Flow
 from ..values import Array, Builtin, Class, Const, Mapping, Object, Scalar, Sequence, Tensor, Value, force
 from . import floats, leaf
-from .overlap import check_overlap
+from .overlap import check_overlap, one_by_one
 
 HINTS = {
     "data-dependent": "The result depends on the data of a tensor; Python runs this operation.",
@@ -193,6 +193,15 @@ def record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) ->
 
     A tensor without dimensions given for a number (`addcmul(x, y, value=t)`) becomes one in the graph.
     """
+    apart = one_by_one(target if isinstance(target, str) else operation_name(target), args, kwargs)
+    if not apart:
+        return _record_one(t, target, args, kwargs)
+    parts = [_record_one(t, target, each, named) for each, named in apart]
+    items = [item for part in parts if isinstance(part, Sequence) for item in part.items]
+    return Sequence(list, items) if items else parts[-1]
+
+
+def _record_one(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -> Value:
     try:
         return _record(t, target, args, kwargs)
     except Break as failed:
