@@ -1,46 +1,64 @@
-"""What a start costs up to the first result, and beside it torch.compile: cold, warm, and with caching_precompile.
+"""What a start costs up to the first result and what a call costs then, beside plain PyTorch and torch.compile.
 
-    python benchmarks/warm_start.py [--processes 5] [--backend inductor] [only ...]
+    python benchmarks/warm_start.py [--only inference,training,process,pointwise,steady,cold] [--repeats 5]
+                                    [--limit SECONDS] [--kinds plain,aotdyn,...] [--models FILE [NAME ...]]
 
-Prints, each as the median of so many processes:
-- `gpt`, `training`: seconds from a process's start to the first result of a 6-layer GPT of width 128 (the first
-  gradients, in training), less those of plain PyTorch;
-- `process`: seconds of a whole process that calls such a GPT once;
-- `small`: microseconds of a call of two element-wise operators on 8x8, warm;
-- `background`: seconds to the GPT's first result in a cold process, kernels being compiled in the background, beside
-  torch.compile(backend="eager"), which compiles none.
-Cold processes have empty caches, warm ones those of an earlier process. The names of what to run may be given.
+- `inference`, `training`: seconds from a 6-layer GPT of width 128 to its first result (in training: forward, loss,
+  backward, step), from before the compiler is imported; less plain PyTorch's. With the peak of the process's memory.
+- `process`: seconds of a whole process, `aotdyn run app.py` warm and `python app.py`, for one call and for a thousand.
+- `pointwise`: microseconds of a call of two element-wise operators on 8x8, warm.
+- `steady`: milliseconds of a call and of a training step of each model, three ways in one process, and their ratios.
+- `cold`: seconds to the GPT's first result in a process with empty caches, kernels being compiled in the background,
+  beside torch.compile(backend="eager"), which compiles none.
+
+Every figure is a median of `--repeats` processes. The ways take turns, so that a busy machine is as busy for each, and
+differences are taken between neighbours. Beside the seconds of the clock stand, in brackets, those of the processor,
+which other programs disturb less. Cold processes have empty caches, warm ones those of the first cold one. Past
+`--limit` no further round begins: what has been measured is printed, with the number of rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 
-GPT = """
-import sys, time
+SETUP = """
+import sys
 sys.path[:0] = [{here!r}, {root!r}]
-import torch
+import torch, time, resource
 from models import GPT
 torch.manual_seed(0)
 model = GPT(width=128)
 tokens = torch.zeros(2, 16, dtype=torch.long)
-{compile}
 """
-INFERENCE = GPT + "model.eval()\nwith torch.no_grad():\n    model(tokens)\n"
-TRAINING = GPT + "model(tokens).sum().backward()\n"
-SMALL = """
-import sys, time, timeit
+START = "start, work = time.perf_counter(), time.process_time()\n{compile}\n"
+END = """
+print(time.perf_counter() - start, time.process_time() - work,
+      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
+"""
+INFERENCE = SETUP + "model.eval()\n" + START + "with torch.no_grad():\n    model(tokens)\n" + END
+TRAINING = (
+    SETUP
+    + "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    + START
+    + "loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())\n"
+    + "loss.backward()\noptimizer.step()\n"
+    + END
+)
+POINTWISE = """
+import sys, timeit
 sys.path[:0] = [{root!r}]
 import torch
 def model(x):
@@ -51,106 +69,205 @@ with torch.no_grad():
     for _ in range(100):
         model(x)
     times = timeit.repeat(lambda: model(x), number=1000, repeat=20)
-print(min(times) / 1000 * 1e6)
+print(min(times) / 1000 * 1e6, 0, 0)
 """
-CLOCK = "print(time.time() - float(sys.argv[1]), flush=True)\n"
+APP = """
+if __name__ == "__main__":
+    model = GPT(width=128).eval()
+    tokens = torch.zeros(2, 16, dtype=torch.long)
+    with torch.no_grad():
+        for _ in range({calls}):
+            model(tokens)
+"""
 
-OURS = "import aotdyn; model = aotdyn.compile(model, backend={backend!r})"
-THEIRS = "model = torch.compile(model, backend={backend!r})"
+OURS = "import aotdyn; model = aotdyn.compile(model, backend='inductor')"
+THEIRS = "model = torch.compile(model, backend='inductor')"
 PRECOMPILE = (
     "import torch._dynamo, torch.compiler; torch._dynamo.config.caching_precompile = True\n"
     "from torch._dynamo.precompile_context import PrecompileContext\n" + THEIRS
 )
 SAVE = "PrecompileContext.save_to_dynamo_cache()\n"
 
+
+class Kind(NamedTuple):
+    """A way to run a program, and what a process has been left by an earlier one."""
+
+    compile: str = ""
+    warm: bool = True
+    variables: dict[str, str] = {}
+
+    def of(self, program: str) -> str:
+        """The program's text."""
+        text = program.format(here=str(HERE), root=str(HERE.parent), compile=self.compile)
+        return text + SAVE if self.compile == PRECOMPILE else text
+
+
 KINDS = {
-    "plain": ("", True),
-    "aotdyn cold": (OURS, False),
-    "aotdyn warm": (OURS, True),
-    "torch.compile cold": (THEIRS, False),
-    "torch.compile warm": (THEIRS, True),
-    "caching_precompile warm": (PRECOMPILE, True),
+    "plain": Kind(),
+    "aotdyn": Kind(OURS),
+    "torch.compile": Kind(THEIRS),
+    "caching_precompile": Kind(PRECOMPILE),
+    "aotdyn, cold": Kind(OURS, False),
+    "torch.compile, cold": Kind(THEIRS, False),
 }
-"A way to compile, and whether an earlier process has filled the caches."
+
+COLD = {
+    "plain": Kind(),
+    "aotdyn, background": Kind(OURS, False, {"AOTDYN_COMPILE": "background", "AOTDYN_EXIT_WAIT": "0"}),
+    "torch.compile, eager": Kind(THEIRS.replace("inductor", "eager"), False),
+}
+
+
+class Run(NamedTuple):
+    """One process: what it measured of itself (clock, processor, MiB), and its whole time of both kinds."""
+
+    clock: float
+    work: float
+    memory: float
+    whole: float
+    whole_work: float
 
 
 class Bench:
-    """Runs programs in processes of their own."""
+    """Runs programs in processes of their own, the ways in turn."""
 
-    def __init__(self, processes: int, backend: str) -> None:
-        self.processes = processes
-        self.backend = backend
+    def __init__(self, repeats: int, limit: float, kinds: str) -> None:
+        self.repeats = repeats
+        self.end = time.monotonic() + limit
+        self.kinds = [each.strip() for each in kinds.split("|")] if kinds else []
 
-    def once(self, text: str, folder: str, variables: dict[str, str]) -> tuple[float, float]:
-        """What a program prints, and the seconds that its process takes."""
-        caches = {"AOTDYN_CACHE_DIR": f"{folder}/aotdyn", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
-        os.makedirs(caches["AOTDYN_CACHE_DIR"], 0o700, exist_ok=True)
-        start = time.time()
-        command = [sys.executable, "-c", text, str(start)]
-        done = subprocess.run(command, env={**os.environ, **caches, **variables}, capture_output=True, text=True)
-        whole = time.time() - start
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        return float(done.stdout.split()[-1]), whole
+    def chosen(self, kinds: dict[str, Kind]) -> dict[str, Kind]:
+        """The kinds that are asked for; the first is what others are compared with, and always there."""
+        return {name: kind for name, kind in kinds.items() if name in [next(iter(kinds)), *(self.kinds or kinds)]}
 
-    def medians(self, program: str, compile: str, warm: bool, end: str, **variables: str) -> tuple[float, float]:
-        """Medians of what `once` says."""
-        text = program.format(here=str(HERE), root=str(HERE.parent), compile=compile.format(backend=self.backend)) + end
-        text += SAVE if compile == PRECOMPILE else ""
-        found = []
+    def rounds(self, run: Callable[[str], Run], names: list[str]) -> dict[str, list[Run]]:
+        """What each of these gives in turn, until there is enough or the time is over; one round at least."""
+        found: dict[str, list[Run]] = {name: [] for name in names}
+        for number in range(self.repeats):
+            if number and time.monotonic() > self.end:
+                break
+            for name in names:
+                found[name].append(run(name))
+        return found
+
+    def programs(self, text: str, kinds: dict[str, Kind]) -> dict[str, list[Run]]:
+        """Runs of a program in these ways; before them, one that fills the caches of each that is warm."""
+        kinds = self.chosen(kinds)
         with tempfile.TemporaryDirectory() as folder:
-            for number in range(self.processes + warm):
-                if not warm:
-                    shutil.rmtree(folder)
-                    os.mkdir(folder, 0o700)
-                found.append(self.once(text, folder, variables))
-                if warm and not number:
-                    found.clear()
-        return tuple(map(statistics.median, zip(*found, strict=True)))  # type: ignore[return-value]
+            places = {name: f"{folder}/{number}" for number, name in enumerate(kinds)}
+
+            def run(name: str) -> Run:
+                kind = kinds[name]
+                if not kind.warm:
+                    shutil.rmtree(places[name], ignore_errors=True)
+                return once([sys.executable, "-c", kind.of(text)], places[name], kind.variables)
+
+            for name, kind in kinds.items():
+                if kind.warm and kind.compile:
+                    run(name)
+            return self.rounds(run, list(kinds))
 
 
-def first_results(bench: Bench, name: str, program: str) -> Iterator[str]:
-    """Seconds to the first result less plain PyTorch's; then of whole processes."""
-    rows = {kind: bench.medians(program, *how, CLOCK) for kind, how in KINDS.items()}
+def once(command: list[str], folder: str, variables: Mapping[str, str] | None = None) -> Run:
+    """Run a command with its caches in a folder."""
+    caches = {"AOTDYN_CACHE_DIR": f"{folder}/aotdyn", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
+    os.makedirs(caches["AOTDYN_CACHE_DIR"], 0o700, exist_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), **caches, **(variables or {})}
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    whole, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    work = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    told = [float(word) for word in done.stdout.split()[-3:]] or [whole, work, 0.0]
+    return Run(*told, whole, work)
+
+
+def median(runs: list[Run], field: str) -> float:
+    """The median of a field."""
+    return statistics.median(getattr(each, field) for each in runs)
+
+
+def more(runs: list[Run], than: list[Run], field: str) -> float:
+    """By how much runs exceed their neighbours: the median of the differences."""
+    pairs = zip(runs, than, strict=True)
+    return statistics.median(getattr(one, field) - getattr(other, field) for one, other in pairs)
+
+
+def first_result(bench: Bench, name: str, text: str, kinds: dict[str, Kind]) -> Iterator[str]:
+    """Seconds to the first result, and beyond plain PyTorch's."""
+    rows = bench.programs(text, kinds)
     plain = rows["plain"]
-    for kind, (first, whole) in rows.items():
-        yield f"{name:10} {kind:24} first result {first:6.2f} s ({first - plain[0]:+6.2f})  process {whole:6.2f} s"
+    for kind, runs in rows.items():
+        yield (
+            f"{name:10} {kind:22} first result {median(runs, 'clock'):7.3f} s ({median(runs, 'work'):7.3f})   "
+            f"beyond plain {more(runs, plain, 'clock'):+7.3f} ({more(runs, plain, 'work'):+7.3f})   "
+            f"memory {median(runs, 'memory'):5.0f} MiB   of {len(runs)}"
+        )
 
 
-def small(bench: Bench) -> Iterator[str]:
+def pointwise(bench: Bench) -> Iterator[str]:
     """Microseconds of a call."""
-    for kind in ("plain", "aotdyn warm", "torch.compile warm"):
-        value, _ = bench.medians(SMALL, *KINDS[kind], "")
-        yield f"{'small':10} {kind:24} {value:6.2f} us a call"
+    kinds = {name: KINDS[name] for name in ("plain", "aotdyn", "torch.compile")}
+    rows = bench.programs(POINTWISE, kinds)
+    for kind, runs in rows.items():
+        value, ratio = median(runs, "clock"), median(runs, "clock") / median(rows["plain"], "clock")
+        yield f"pointwise  {kind:22} {value:6.2f} us a call (x{ratio:.2f})   of {len(runs)}"
 
 
-def background(bench: Bench) -> Iterator[str]:
-    """Seconds to a cold process's first result."""
-    cold = {
-        "plain": ("", {}),
-        "aotdyn, background": (OURS, {"AOTDYN_COMPILE": "background", "AOTDYN_EXIT_WAIT": "0"}),
-        "torch.compile, eager": (THEIRS.replace("{backend!r}", "'eager'"), {}),
-    }
-    for kind, (compile, variables) in cold.items():
-        value, _ = bench.medians(INFERENCE, compile, False, CLOCK, **variables)
-        yield f"{'background':10} {kind:24} first result {value:6.2f} s"
+def process(bench: Bench) -> Iterator[str]:
+    """Seconds of whole processes."""
+    source = (HERE / "models.py").read_text()
+    for calls in (1, 1000):
+        with tempfile.TemporaryDirectory() as folder:
+            app = Path(folder, "app.py")
+            app.write_text(source + APP.format(calls=calls))
+            ways = {
+                "plain": [sys.executable, str(app)],
+                "aotdyn run": [sys.executable, "-m", "aotdyn", "run", "--backend", "inductor", str(app)],
+            }
+            built = [sys.executable, "-m", "aotdyn", "build", "--backend", "inductor", str(app)]
+            once(built, folder)
+            once(ways["aotdyn run"], folder)  # which way is the faster is told by live calls, and stored
+            rows = bench.rounds(lambda name: once(ways[name], folder), list(ways))  # noqa: B023
+        for kind, runs in rows.items():
+            beyond = (more(runs, rows["plain"], field) for field in ("whole", "whole_work"))
+            yield "process    {:22} {:5} calls {:7.3f} s ({:7.3f})   beyond plain {:+.3f} ({:+.3f})   of {}".format(
+                kind, calls, median(runs, "whole"), median(runs, "whole_work"), *beyond, len(runs)
+            )
+
+
+def steady(bench: Bench, file: str, names: list[str]) -> Iterator[str]:
+    """Milliseconds of calls, in one process a model; see `steady.py`."""
+    for name in names:
+        command = [sys.executable, str(HERE / "steady.py"), file, name]
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "AOTDYN_CACHE_DIR": folder}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        yield done.stdout.rstrip() if done.returncode == 0 else f"steady {name}: {done.stderr[-300:]}"
+        if time.monotonic() > bench.end:
+            return
 
 
 def main() -> None:
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--processes", type=int, default=5)
-    parser.add_argument("--backend", default="inductor")
-    parser.add_argument("only", nargs="*", help="gpt (with process), training, small, background; default all")
+    parser.add_argument("--only", default="pointwise,inference,training,process,cold,steady")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no round begins")
+    parser.add_argument("--kinds", default="", help="ways to run, with `|` between: " + " | ".join(KINDS))
+    parser.add_argument("--models", nargs="+", default=[""], metavar="FILE NAME", help="for `steady`: see steady.py")
     args = parser.parse_args()
-    bench = Bench(args.processes, args.backend)
+    bench = Bench(args.repeats, args.limit, args.kinds)
     parts = {
-        "small": lambda: small(bench),
-        "background": lambda: background(bench),
-        "gpt": lambda: first_results(bench, "gpt", INFERENCE),
-        "training": lambda: first_results(bench, "training", TRAINING),
+        "inference": lambda: first_result(bench, "inference", INFERENCE, KINDS),
+        "training": lambda: first_result(bench, "training", TRAINING, KINDS),
+        "process": lambda: process(bench),
+        "pointwise": lambda: pointwise(bench),
+        "cold": lambda: first_result(bench, "cold", INFERENCE, COLD),
+        "steady": lambda: steady(bench, args.models[0], args.models[1:] or ["gpt", "sequential"]),
     }
-    for name in args.only or parts:
+    for name in args.only.split(","):
         for line in parts[name]():
             print(line, flush=True)
 
