@@ -29,7 +29,7 @@ import torch
 from torch import fx
 
 from aotdyn import interrupted
-from aotdyn.backends import aliasing, ambient, choice, conditions, context, failures, jobs, packages, training
+from aotdyn.backends import aliasing, ambient, choice, conditions, context, failures, jobs, packages, training, unbacked
 from aotdyn.backends.choice import NOW, Policy
 from aotdyn.backends.context import Compiled
 from aotdyn.backends.packages import CONDITIONS, DEFAULTS, EAGER, MODEL, ORDINARY, OUTER, SHAPES, Files
@@ -65,10 +65,9 @@ def compile(
     if torch.are_deterministic_algorithms_enabled():
         policy = NOW  # which of two ways a call goes would be a matter of time
     job = Job(program, options, store, key, locate, policy)
-    if any(
-        item.unbacked or (item.dynamic and not tensor.is_contiguous())
-        for item, tensor in zip(program.inputs, inputs, strict=True)
-    ):
+    if any(item.unbacked for item in program.inputs):
+        return unbacked.FromTwoOn(program, job.again, job.per_shape())
+    if any(item.dynamic and not tensor.is_contiguous() for item, tensor in zip(program.inputs, inputs, strict=True)):
         return job.per_shape()
     return job.compile(list(inputs))
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from aotdyn.backends import inductor, registry
+from aotdyn.backends import inductor, registry, unbacked
 from aotdyn.errors import BackendError
 from aotdyn.graph import build
 from aotdyn.graph.program import Input, Program, Ref, Step
@@ -144,6 +144,21 @@ def test_operators_that_write_through_lists_are_seen_to():
         torch.split_copy(x, 4, out=[z])
         torch._foreach_add([x], [y])
     assert [tensor._version > 0 for tensor in (x, y, z)] == [True, False, True]
+
+
+def test_one_kernel_for_unbacked_sizes_from_two_on():
+    """Sizes 0 and 1, and layouts that aren't contiguous, have code of their own."""
+    made = []
+
+    def make(program, inputs):
+        made.append((program.inputs[0], inputs[0].shape))
+        return lambda *inputs: ("kernel", *inputs)
+
+    program = Program([Input("x", (0,), (0,))], [Step("sum", (Ref(0), 0), {})], (Ref(1),))
+    run = unbacked.FromTwoOn(program, make, lambda *inputs: ("few", *inputs))
+    calls = [torch.ones(n, 3) for n in (1, 4, 0, 9)] + [torch.ones(3, 4).t()]
+    assert [run(x)[0] for x in calls] == ["few", "kernel", "few", "kernel", "few"]
+    assert made == [(Input("x", (0,)), (4, 3))]
 
 
 def test_an_unknown_option_is_an_error():
