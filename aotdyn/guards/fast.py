@@ -140,6 +140,11 @@ def distinct(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
     return _compare(scope.value(source), ast.IsNot(), scope.value(scope.source(expected)))
 
 
+def apart(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
+    addresses = [_call(scope, "id", scope.value(scope.source(row))) for row in expected]
+    return _compare(_call(scope, "len", ast.Set(addresses)), ast.Eq(), ast.Constant(len(expected)))
+
+
 def mro(scope: GuardScope, source: Source, expected: Any) -> ast.expr:
     found = ast.Attribute(scope.value(source), "__mro__", ast.Load())
     return _compare(found, ast.Is(), scope.pool("live_mro", scope.index(source)))

@@ -197,6 +197,23 @@ def _text(env: Env, index: int) -> str:
     return words(env.sources[index], env)
 
 
+def _twice(env: Env, rows: list[int]) -> str:
+    """The first two of some sources that give the same object."""
+    first: dict[int, int] = {}
+    for row in rows:
+        other = first.setdefault(id(_other(env, row)), row)
+        if other != row:
+            return f"`{_text(env, other)}` and `{_text(env, row)}`"
+    return "objects"
+
+
+def related(kind: str, expected: Any) -> list[int]:
+    """Indices of the other sources at which a guard of a kind compares objects."""
+    if kind in ("SAME", "DISTINCT"):
+        return [expected]
+    return expected[1:] if kind == "APART" else []
+
+
 def _show(value: Any) -> str:
     """An object in few words. No code of the program runs, and no tensor's numbers are shown."""
     if isinstance(value, torch.Tensor):
@@ -351,6 +368,13 @@ KINDS: dict[str, Kind] = {
             lambda obj, expected, env: obj is not _other(env, expected),
             fast.distinct,
             lambda text, expected, obj, env: f"`{text}` wasn't `{_text(env, expected)}`, is the same object",
+        ),
+        Kind(
+            "APART",
+            "The objects at several sources, expected as their indices, the guard's own first, are all different.",
+            lambda obj, expected, env: len({id(_other(env, row)) for row in expected}) == len(expected),
+            fast.apart,
+            lambda text, expected, obj, env: f"{_twice(env, expected)} are the same object, and weren't",
         ),
         Kind(
             "MRO",

@@ -17,9 +17,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from aotdyn.guards import sources as src
+from aotdyn.guards.kinds import related
 from aotdyn.guards.sources import Source
 from aotdyn.guards.versions import SUPPORTED
-from aotdyn.rewrite.walk import Walk, load, store
+from aotdyn.rewrite.walk import IDENTITIES, Walk, load, store
 
 WORTH = 12
 "Guards that a short walk must drop to be worth its code."
@@ -144,8 +145,9 @@ class Plan:
         if guard.source < 0 or guard.kind in ("SHAPE", "TENSOR"):
             return False
         source = self.walk._stand_in[self.walk.sources[guard.source]]
-        if guard.kind in ("SAME", "DISTINCT"):
-            return self.fixed(source) and self.fixed(self.walk._stand_in[self.walk.sources[guard.expected]])
+        if guard.kind in IDENTITIES:
+            others = (self.walk._stand_in[self.walk.sources[row]] for row in related(guard.kind, guard.expected))
+            return self.fixed(source) and all(map(self.fixed, others))
         if source in self.empty:
             return guard.kind in OF_DICT or guard.kind == "TYPE"
         if source in self.dicts and guard.kind in OF_DICT:
@@ -208,8 +210,7 @@ class Quick(Walk):
         for guard in (self.plan.guards[i] for i in guards):
             if guard.source >= 0 and guard.kind != "SHAPE":
                 found.add(self._stand_in[self.sources[guard.source]])
-                if guard.kind in ("SAME", "DISTINCT"):
-                    found.add(self._stand_in[self.sources[guard.expected]])
+                found.update(self._stand_in[self.sources[row]] for row in related(guard.kind, guard.expected))
         return found
 
     def _place(self, source: Source) -> tuple[int, int]:

@@ -11,12 +11,15 @@ import ast
 from typing import Any
 
 from aotdyn.guards import sources as src
+from aotdyn.guards.constants import decode
 from aotdyn.guards.fast import Test
 from aotdyn.guards.kinds import KINDS
 from aotdyn.guards.sources import Source, decode_sources
 from aotdyn.runtime.variant import GuardData, Recipe, Variant
 
-RELATIONS = ("SAME", "DISTINCT", "SHAPE", "TENSOR")
+IDENTITIES = ("SAME", "DISTINCT", "APART")
+"""Kinds that compare objects by identity."""
+RELATIONS = (*IDENTITIES, "SHAPE", "TENSOR")
 """Kinds that are checked when all sources have been read."""
 
 
@@ -46,6 +49,7 @@ class Walk:
                 self._by_source.setdefault(self.row(guard.source), []).append(i)
         self._tensors = {self.row(guard.source): i for i, guard in enumerate(variant.guards) if guard.kind == "TENSOR"}
         self.batched = bool(self._tensors)
+        self.shown = self._shown()
 
     def _stand_ins(self) -> dict[Source, Source]:
         """For each source the first that reads the same object for sure: what is read of one class is read once."""
@@ -151,8 +155,14 @@ class Walk:
         for source in self.needed():
             self.visit(source)
         for i, guard in enumerate(variant.guards):
-            if guard.kind in ("SAME", "DISTINCT"):
+            if guard.kind in IDENTITIES:
                 self.check(i)
+
+    def _shown(self) -> set[int]:
+        """Guards that only say that something is there which is read anyhow."""
+        read = {(source.bases[0], source.key) for source in self.needed() if isinstance(source, src.Item)}
+        asked = ((i, guard) for i, guard in enumerate(self.variant.guards) if guard.kind == "HAS")
+        return {i for i, guard in asked if (self.sources[guard.source], decode(guard.expected)) in read}
 
     def tail(self) -> None:
         """What is checked of tensors and sizes, whichever walk read them."""
@@ -200,6 +210,8 @@ class Walk:
     def check(self, i: int) -> None:
         """Adds the test of guard i, unless it has been added."""
         guard: GuardData = self.variant.guards[i]
+        if i in self.shown:
+            return
         source = self._stand_in[self.sources[guard.source]] if guard.source >= 0 else None
         fact = (-1 if source is None else self.index(source), guard.kind, repr(guard.expected))
         if fact in self._checked:

@@ -161,7 +161,8 @@ def _variant(
         for fact in globalstate.ALWAYS:
             t.guard_global(fact)
     _tell_apart(t)
-    _tell_found(t, table)
+    _tell_keys_apart(t)
+    _tell_found(t)
     places: dict[tuple[str, int], int] = {}
     guards = []
     for key, (kind, source, expected) in list(t.guards.items()):
@@ -228,10 +229,27 @@ def _tell_apart(t: Any) -> None:
                 t.guard("DISTINCT", value.source, other.source)
 
 
-def _tell_found(t: Any, table: SourceTable) -> None:
-    """Guard the presence of what was found and that neither a guard nor the epilogue reads."""
+def _tell_keys_apart(t: Any) -> None:
+    """Guard that objects from outside which were dict keys, and equal nothing but themselves, are different ones."""
+    for values in t.keyed.values():
+        if len(values) > 1:
+            sources = tuple(value.source for value in values)
+            t.guard("APART", sources[0], sources)
+
+
+def _tell_found(t: Any) -> None:
+    """Guard the presence of what was found and that no guard reads."""
+    read: set[Source] = set()
+    for _, source, expected in t.guards.values():
+        related = [*expected] if isinstance(expected, tuple) else [expected]
+        waiting = [each for each in (source, *related) if isinstance(each, Source)]
+        while waiting:
+            each = waiting.pop()
+            if each not in read:
+                read.add(each)
+                waiting += each.bases
     for base, key, value in t.found:
-        if isinstance(value, Lazy) and value.value is None and value.source and value.source not in table:
+        if isinstance(value, Lazy) and value.value is None and value.source and value.source not in read:
             t.guard("HAS", base, key)
 
 
@@ -266,6 +284,8 @@ def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expecte
         data = [[constants.encode(key) for key in keys] for keys in expected]
     elif kind in ("SAME", "DISTINCT"):
         data = table.add(expected)
+    elif kind == "APART":
+        data = [table.add(each) for each in expected]
     else:
         data = expected
     return GuardData(row, kind, data)

@@ -172,6 +172,7 @@ def _like(tensor: Tensor) -> Any:
 def data(t: Any, tensor: Tensor) -> Value | None:
     """`tensor.tolist()` as numbers that nobody looks at; None where somebody did, or where they can't be told apart."""
     fake, mark = tensor.fake, ("data", t.position)
+    tensor = tensor.attrs.get("data") or tensor  # type: ignore[assignment]
     plain = fake.layout is torch.strided and fake.device.type != "meta" and not fake.is_inference()
     sizes = [size if isinstance(size, int) else None for size in fake.shape]
     if mark in t.looked_at or not plain or None in sizes or fake.numel() > MOST or effects.batching_level():

@@ -124,6 +124,7 @@ class Tracer:
         self.global_facts: dict[str, Any] = {}
         self.by_source: dict[Source, Lazy] = {}
         self.by_identity: dict[int, Value] = {}
+        self.keyed: dict[type, dict[Value, None]] = {}  # what was a key by its identity
         self.found: list[tuple[Source, Any, Value]] = []  # (dict, key, value): what a lookup found there
         self.generators: list[Generator] = []  # those that the traced code made
         self.keep_alive: list[Any] = []
@@ -399,11 +400,16 @@ class Tracer:
     def guard(self, kind: str, source: Source | None, expected: Any = None) -> None:
         """Note a fact that the trace relies on. `expected` is what `finish` encodes for the kind."""
         key = (kind, source, constants.token(expected) if kind in ("LACKS", "HAS", "NOATTR") else None)
-        if kind in ("SAME", "DISTINCT", "ORDER"):
+        if kind in ("SAME", "DISTINCT", "APART", "ORDER"):
             key = (kind, source, expected)
         if key not in self.guards:
             self.guards[key] = (kind, source, expected)
             self.asked[key] = self.users_line()
+
+    def key_by_identity(self, value: Value) -> None:
+        """Note that an object was a key by its identity: another one must not be the same in a later call."""
+        if value.source is not None and not value.source.late:
+            self.keyed.setdefault(value.cls, {})[value] = None
 
     def set_order(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """The order of a set to which `keys` were added one by one: a fact of the process where there are strings."""

@@ -57,6 +57,7 @@ def native_key(t: Tracer, v: Value) -> Any:
     if isinstance(v, (Class, Builtin, Module)):
         return v.obj
     if isinstance(v, Function):
+        t.key_by_identity(v)
         return v.obj if v.obj is not None else Identity(v)
     if isinstance(v, Tensor):
         return Identity(v)
@@ -68,12 +69,14 @@ def native_key(t: Tracer, v: Value) -> Any:
         if (
             v.cls.__hash__ is object.__hash__ and v.cls.__eq__ is object.__eq__
         ) or v.cls.__hash__ is torch.nn.Module.__hash__:
+            t.key_by_identity(v)
             return v.obj if v.obj is not None else Identity(v)
         raise Break(f"a {v.cls.__qualname__} with its own __hash__ as a key")
     if isinstance(v, Opaque):
         if v.source is None:
             raise Break("an object of unknown kind as a key")
         if type(v.obj).__hash__ is object.__hash__:
+            t.key_by_identity(v)
             return v.obj
     if isinstance(v, Method):
         raise Break("a bound method as a key")

@@ -13,7 +13,7 @@ import numpy
 import torch
 
 from aotdyn.graph import effects, native
-from aotdyn.graph.build import FakeFailure, Operand, innermost, plain_class
+from aotdyn.graph.build import FakeFailure, Operand, innermost, plain_class, version
 
 from ..control import Break, NotConstant
 from ..flows import Flow
@@ -305,11 +305,18 @@ def _record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -
     inplace = node.meta.get("mutates") or (name.endswith("_") and not name.endswith("__"))
     if inplace and effects.batching_level():
         return _written_in_level(t, node, result, operands, "out" in kwargs)
+    if node.meta.get("mutates") and any(_reseated(value) and version(value.fake) for value in t.changed):
+        raise Break("a change in place of a tensor whose data were set")
     if node.meta.get("mutates") and t.input_changed():
         if t.raises_into_handler:
             raise Break("something is changed behind an operator that may raise where Python has to run what follows")
         t.impure = True
     return wrap(t, node, result, operands.tensors)
+
+
+def _reseated(value: Value) -> bool:
+    """Whether `x.data = y` was said of a tensor from outside: its version isn't that of what it stands for."""
+    return isinstance(value, Tensor) and "data" in value.attrs
 
 
 def _written_in_level(t: Any, node: Any, result: Any, operands: Operands, out: bool) -> Value:
@@ -359,11 +366,6 @@ def run(
         t.overwritten.add(memory(value.fake))
     check_overlap(operation_name(target) if not isinstance(target, str) else target, node, written, tensors)
     return node, result
-
-
-def version(fake: torch.Tensor) -> int:
-    """The version counter of a fake tensor; -1 for one of inference mode, which has none."""
-    return -1 if fake.is_inference() else fake._version
 
 
 def operation_name(target: Any) -> str:

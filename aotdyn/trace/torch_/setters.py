@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from aotdyn.graph import build
+from aotdyn.graph.build import version
 
 from ..control import Break
 from ..handlers import HANDLERS
@@ -58,6 +59,10 @@ def set_data(t: Any, v: Tensor, value: Value) -> None:
     calls.check_ordinary(value)
     if not _leaf(t, v):
         raise Break("setting data of a tensor that isn't a leaf")
+    if v.fake._is_view():
+        raise Break("setting data of a view")
+    if _written(t, v):
+        raise Break("setting data of a tensor that has been written to")
     if any(_differentiated(node) for node in v.node.users):
         raise Break("setting data of a tensor that autograd may have saved")
     alias = force(calls.record(t, torch._C._autograd._get_data_attr, [value], {}))  # type: ignore[attr-defined]
@@ -70,6 +75,12 @@ def set_data(t: Any, v: Tensor, value: Value) -> None:
         t.lifted[id(v.fake)] = v, None  # operations under autograd would have to know the object
     if v.source is not None:
         v.attrs["data"] = alias
+
+
+def _written(t: Any, v: Tensor) -> bool:
+    """Whether the graph has written to a tensor: its version stays with it, whatever its elements are."""
+    before = next((old for fake, old in t.input_versions if fake is v.fake), 0)
+    return version(v.fake) != before
 
 
 def _leaf(t: Any, v: Tensor) -> bool:

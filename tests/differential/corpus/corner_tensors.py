@@ -214,3 +214,32 @@ def layers_want_one_dtype(a, b, seen):
     seen.append(torch.nn.functional.linear(b, torch.ones(2, 3)))
     seen.append(torch.nn.functional.conv1d(b[None], torch.ones(2, 2, 1)))
     return a * 2
+
+
+@program(lambda: (torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)))
+def data_set_behind_a_write(a, b):
+    b[1].add_(0.5)
+    b.data = a
+    return b.tolist(), b + 1, b._version
+
+
+@program(lambda: (torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)))
+def a_write_behind_data_set(a, b):
+    b.data = a * 2
+    b.add_(1)
+    return b + 1, b._version
+
+
+@program(lambda: (torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)))
+def data_of_a_view(a, b):
+    view = (a * b)[1]
+    view.data = b[0]
+    return view + 1, view, view._is_view()
+
+
+@program(lambda: (torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)))
+def numbers_of_data_set(a, b):
+    row = b[0]
+    b.data = a
+    row.add_(1)
+    return b.tolist(), row.tolist(), b.sum().item(), a + 1

@@ -10,6 +10,8 @@ import torch
 from differential import loud as print
 from differential import program
 
+import aotdyn
+
 LIMIT = 3
 SEEN = []
 
@@ -272,3 +274,32 @@ def operators_that_break(x):
     except TypeError as error:
         text = str(error)
     return n, a, value, first is m, f"{m:>5}", x[m], [1, 2][m], text
+
+
+class Key:
+    pass
+
+
+def one_or_two_keys(state=[0]):  # noqa: B006
+    state[0] += 1
+    first, second = Key(), Key()
+    kept = {first: 1, second: 2}
+    return torch.ones(2), first, second if state[0] % 2 else first, kept, (second, Key())[state[0] // 2 % 2]
+
+
+@program(one_or_two_keys, calls=6)
+def objects_as_keys(x, a, b, kept, asked):
+    return x + len({a: 1, b: 2}) + len({a, b}), kept.get(asked), asked in kept, {a: 3}.get(b)
+
+
+def with_or_without(state=[0]):  # noqa: B006
+    state[0] += 1
+    return torch.ones(2), {"a": Key()} if state[0] % 2 else {}
+
+
+@program(with_or_without, calls=4)
+def found_and_kept(x, table):
+    found = table.get("a", x.shape)
+    y = x + 1
+    aotdyn.graph_break()
+    return y * 2, type(found) is Key
