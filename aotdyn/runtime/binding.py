@@ -180,7 +180,10 @@ def _failure(variant: Variant, i: int, env: Env) -> Reason | None:
     where = place(variant, guard)
     try:
         kind = KINDS[guard.kind]
-        obj = env.read(source) if source is not None else None
+        try:
+            obj = env.read(source) if source is not None else None
+        except (LookupError, AttributeError):
+            return Reason.of(f"`{text}` isn't there in this call", where)
         if kind.check(obj, guard.expected, env):
             return None
         return Reason.of(kind.describe(text, guard.expected, obj, env), where)
