@@ -41,6 +41,9 @@ def main(argv: list[str] | None = None) -> int:
     if argv[0] not in COMMANDS:
         print(f"aotdyn: unknown command {argv[0]!r}; known are {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
+    from aotdyn import config
+
+    config.check_variables()
     module, function, _ = COMMANDS[argv[0]]
     command = getattr(importlib.import_module(module), function)
     return command(argv[1:]) or 0

@@ -366,12 +366,8 @@ def check_variables() -> None:
     told = []
     for name in sorted(unknown):
         near = difflib.get_close_matches(name, _VARIABLES, 1, 0.0)
-        told.append(f"{name} (the nearest that there is: {near[0]})")
-    logging.getLogger("aotdyn").warning(
-        "aotdyn: no option has the name of %s in the environment, which has no effect: %s",
-        "a variable" if len(told) == 1 else "variables",
-        ", ".join(told),
-    )
+        told.append(f"{name} (did you mean {near[0]}?)")
+    logging.getLogger("aotdyn").warning("aotdyn: there is no option %s: it has no effect", ", ".join(told))
 
 
 _OTHERS = ("AOTDYN_FULL",)

@@ -174,9 +174,10 @@ def test_explaining_a_missing_program_says_that_alone(project):
 
 def test_an_unknown_variable_is_said_once(project):
     project.write("app.py", "import aotdyn\n\n@aotdyn.compile\ndef f(x):\n    return x\n\nf(1)\n")
-    done = project.run("app.py", env={"AOTDYN_BAKEND": "eager"})
-    assert done.stderr.count("AOTDYN_BAKEND (the nearest that there is: AOTDYN_BACKEND)") == 1
-    assert len(done.stderr.splitlines()) == 1
+    for command in (("run", "app.py"), ("cache", "path")):
+        done = project.python("-m", "aotdyn", *command, env={"AOTDYN_BAKEND": "eager"})
+        assert done.stderr.count("no option AOTDYN_BAKEND (did you mean AOTDYN_BACKEND?)") == 1
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_syntax_error_in_the_program(project):
