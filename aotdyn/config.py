@@ -172,6 +172,9 @@ _FROM_TORCH = TRACING[:10]
 _DEFAULTS = Options()
 _TYPES = {name: type(getattr(_DEFAULTS, name)) for name in Options.__struct_fields__}
 _VARIABLES = {f"AOTDYN_{name.upper()}": name for name in _TYPES if name != "shapes"}
+_encode = getattr(os.environ, "encodekey", None)
+_ENCODED = tuple(map(_encode, _VARIABLES)) if _encode is not None else ()
+"The variables' names as `os.environ` keeps them."
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _WORDS[""] = False
 _NOT_FROM_PROJECT = ("cache_trust", "cache_sign", "cache_keys", "cache_remote")
@@ -189,7 +192,7 @@ def current() -> Options:
         ConfigError: a layer has an unknown key or a wrong value.
     """
     global _memo
-    environment = tuple([os.environ.get(variable) for variable in _VARIABLES])
+    environment = _environment()
     torch_layer = _torch_layer()
     key = (environment, tuple(torch_layer.items()))
     if _memo is not None and _memo[0] == key:
@@ -197,6 +200,17 @@ def current() -> Options:
     values = {**_project_layer(), **torch_layer, **_environment_layer(), **_arguments}
     _memo = (key, Options(**values))
     return _memo[1]
+
+
+def _environment() -> tuple[Any, ...]:
+    """What the variables hold, in whatever form: compared at each `current()`, so it must take no time.
+
+    CPython's `os.environ` encodes a name at each look, and keeps the encoded ones in a dict, which is asked instead.
+    """
+    held = getattr(os.environ, "_data", None)
+    if type(held) is dict and _ENCODED:
+        return tuple(map(held.get, _ENCODED))
+    return tuple(map(os.environ.get, _VARIABLES))
 
 
 def configure(**arguments: Any) -> None:

@@ -24,6 +24,7 @@ import torch
 
 from aotdyn.backends.context import Compiled
 from aotdyn.backends.packages import Files
+from aotdyn.report import events
 
 if TYPE_CHECKING:
     from aotdyn.store.store import Store
@@ -67,15 +68,26 @@ def files(verdict: Verdict) -> Files:
     return {FILE: msgspec.msgpack.encode(verdict)}
 
 
-def known(store: Store | None, digest: str | None) -> str:
-    """The way that an earlier process on such a machine found to be the faster; empty if none did."""
+def known(store: Store | None, digest: str | None, graph: str | None = None) -> str:
+    """The way that an earlier process on such a machine found to be the faster; empty if none did.
+
+    `graph` is the graph's key, for the account of what kernels save.
+    """
     directory = store.kernel_path(place(digest)) if store is not None and digest is not None else None
     if directory is None:
         return ""
     try:
-        return msgspec.msgpack.decode((directory / FILE).read_bytes(), type=Verdict).way
+        verdict = msgspec.msgpack.decode((directory / FILE).read_bytes(), type=Verdict)
     except (OSError, msgspec.MsgspecError):
         return ""
+    note(graph, verdict)
+    return verdict.way
+
+
+def note(graph: str | None, verdict: Verdict) -> None:
+    """Tell the account what a call of a graph saves by going the way that was chosen."""
+    if graph is not None and verdict.way == KERNEL:
+        events.saves(graph, verdict.eager - verdict.kernel)
 
 
 class Ways:

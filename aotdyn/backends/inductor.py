@@ -153,7 +153,7 @@ class Job:
             digest: str | None = kernel_key(self.program, inputs, self.options)
         except data.NotDurable:
             digest = None
-        if self.policy.measured and (way := choice.known(self.store, digest)):
+        if self.policy.measured and (way := choice.known(self.store, digest, self.key)):
             if way == choice.EAGER:
                 return self.eager()
             self.judged = True
@@ -202,6 +202,7 @@ class Job:
     def chosen(self, digest: str | None, verdict: choice.Verdict) -> None:
         """Keep and report which way is the faster."""
         events.chosen(self.name(), verdict.way, verdict.eager, verdict.kernel)
+        choice.note(self.key, verdict)
         if digest is not None:
             self.save(choice.place(digest), choice.files(verdict))
 

@@ -39,9 +39,20 @@ def report(stats: dict[str, Any]) -> str:
     ):
         if stats[name]:
             lines += ["", title, *_counted(_event(event, fact) for event in stats[name])]
+    lines += ["", account(stats["account"])]
     if stats["seconds"]:
         lines += ["", "seconds: " + ", ".join(f"{name} {value:.2f}" for name, value in stats["seconds"].items())]
     return "\n".join(lines)
+
+
+def account(told: dict[str, Any]) -> str:
+    """What the hook has cost and brought, in seconds of work."""
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in told["spent"].items() if value >= 0.005)
+    spent = sum(told["spent"].values())
+    return (
+        f"of {told['work']:.2f} s of work {spent:.2f} were spent{f' ({parts})' if parts else ''}, "
+        f"{told['saved']:.2f} saved by kernels that were measured, {_n(told['put_off'], 'function')} put off"
+    )
 
 
 def _event(event: dict[str, Any], fact: str) -> str:

@@ -19,6 +19,7 @@ COUNTERS = (
     "graph_calls",
     "tensor_calls_captured",
     "tensor_calls_eager",
+    "calls_left",
     "traced",
     "graphs_compiled",
     "variants_loaded",
@@ -34,11 +35,12 @@ LISTS = ("graph_breaks", "recompiles", "left_alone", "process_local", "put_off",
 Source = Callable[[], Mapping[str, Any]]
 
 _lock = threading.Lock()
-_counts: dict[str, int] = {}
+_counts: dict[str, Any] = {}
 _events: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {name: {} for name in LISTS}
 _traced: dict[str, int] = {}
 _seconds: dict[str, float] = {}
 _work: dict[str, float] = {}
+_saves: dict[str, float] = {}
 _sources: list[Source] = []
 _running = threading.local()
 
@@ -46,7 +48,7 @@ started = time.perf_counter()
 "When this process began, as far as we are concerned."
 
 
-def count(name: str, n: int = 1) -> None:
+def count(name: str, n: float = 1) -> None:
     """Add `n` to a counter."""
     with _lock:
         _counts[name] = _counts.get(name, 0) + n
@@ -131,6 +133,17 @@ def spent(phases: Iterable[str]) -> float:
         return sum(_work.get(name, 0.0) for name in phases)
 
 
+def saves(graph: str, seconds: float) -> None:
+    """A call of a graph, by its key, takes so many seconds less than plain calls, as was measured."""
+    with _lock:
+        _saves[graph] = seconds
+
+
+def saved_per_call(graph: str) -> float:
+    """What `saves` was told of a graph."""
+    return _saves.get(graph, 0.0)
+
+
 def add_source(source: Source) -> None:
     """Ask `source` at each snapshot.
 
@@ -145,7 +158,8 @@ def snapshot() -> dict[str, Any]:
     """All counters, event lists and seconds as plain data.
 
     Keys: those of COUNTERS and LISTS, whatever else was counted,
-    `compiler_modules_imported` (a list of names) and `seconds` (by phase).
+    `compiler_modules_imported` (a list of names), `seconds` (by phase), and `account`: seconds of work of the process,
+    what of them each phase has spent, what kernels that were measured have saved, how many functions were put off.
     """
     from aotdyn.report import imports
 
@@ -157,17 +171,25 @@ def snapshot() -> dict[str, Any]:
         counts = {**dict.fromkeys(COUNTERS, 0), **_counts}
         lists = {name: {key: dict(event) for key, event in events.items()} for name, events in _events.items()}
         seconds = {name: round(value, 6) for name, value in sorted(_seconds.items())}
+        work = {name: round(value, 6) for name, value in sorted(_work.items())}
     for answer in answers:
         for name, value in answer.items():
             if name in lists:
                 _merge(lists[name], value)
             else:
                 counts[name] = counts.get(name, 0) + value
+    saved = counts.pop("seconds_saved", 0.0)
     return {
         **counts,
         **{name: list(events.values()) for name, events in lists.items()},
         "compiler_modules_imported": imports.ours(),
         "seconds": seconds,
+        "account": {
+            "work": round(time.process_time(), 6),
+            "spent": work,
+            "saved": round(saved, 6),
+            "put_off": len(lists["put_off"]),
+        },
     }
 
 

@@ -163,6 +163,11 @@ class Assembler:
         data = b"".join(item.data if isinstance(item, Chunk) else item.data() for item in self._code())
         return data, self._locations(), self._own_regions() + self._moved_regions()
 
+    def piece(self) -> tuple[bytes, list[Region]]:
+        """The bytes of generated instructions alone, and their regions, from the first unit on."""
+        self._place()
+        return b"".join(item.data() for item in self._items if isinstance(item, Op)), self._own_regions()
+
     def _code(self) -> list[Op | Chunk]:
         return [item for item in self._items if not isinstance(item, Label)]
 

@@ -23,6 +23,9 @@ else:
     raise ImportError(f"aotdyn has no bytecode dialect for Python {sys.version.split()[0]}")
 
 
+_RESUME = dis.opmap["RESUME"]
+
+
 class Instruction(NamedTuple):
     """One instruction: byte offsets of its first EXTENDED_ARG, of its opcode, and behind its inline cache."""
 
@@ -59,7 +62,7 @@ def instructions(data: bytes) -> tuple[Instruction, ...]:
 
 def header_units(code: CodeType) -> int:
     """Units up to and with RESUME: making cells, copying free variables."""
-    return next(ins.end for ins in instructions(code.co_code) if ins.op == "RESUME") // 2
+    return code.co_code[::2].index(_RESUME) + 1
 
 
 def operation(program: Sequence[Instruction], offset: int) -> list[Instruction]:

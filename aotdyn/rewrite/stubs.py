@@ -13,6 +13,7 @@ from aotdyn.rewrite.assembler import Assembler, Chunk
 from aotdyn.rewrite.dialect import header_units, instructions, version
 from aotdyn.rewrite.names import dispatcher_name
 from aotdyn.rewrite.protocol import Asking, Load
+from aotdyn.rewrite.question import added, question
 from aotdyn.rewrite.switchboard import Seat
 from aotdyn.rewrite.tables import Position, Region
 from aotdyn.runtime.variant import FrameSpec
@@ -20,6 +21,7 @@ from aotdyn.runtime.variant import FrameSpec
 __all__ = ["StubInfo", "dispatcher_name", "eligible", "original", "parameters", "spec_of", "stub", "stub_tree"]
 
 LOAD_CONST, EXTENDED_ARG = opmap["LOAD_CONST"], opmap["EXTENDED_ARG"]
+_MOVES = frozenset(opmap[name] for name in version.MOVES) | {EXTENDED_ARG}
 OPTIMIZED, VARARGS, VARKEYWORDS = 0x1, 0x4, 0x8
 SUSPENDING = 0x20 | 0x80 | 0x100 | 0x200
 "generator, coroutine, iterable coroutine, async generator"
@@ -73,7 +75,7 @@ def does_nothing(code: CodeType) -> bool:
 
     Setters that it may run are functions of their own.
     """
-    return all(ins.op in version.MOVES for ins in instructions(code.co_code))
+    return _MOVES.issuperset(code.co_code[::2])
 
 
 def parameters(code: CodeType) -> tuple[str, ...]:
@@ -96,14 +98,33 @@ def spec_of(code: CodeType, module: str) -> FrameSpec:
 
 def stub(code: CodeType, dispatcher: str | Seat) -> CodeType:
     """`code` behind a question to `dispatcher`, under the protocol of docs/design/contracts.md."""
+    asked = question(code, dispatcher, *arguments(code)) if isinstance(dispatcher, Seat) else None
+    if asked is None:
+        return assembled(code, dispatcher)
+    assert isinstance(dispatcher, Seat)
+    header, units = header_units(code), len(asked.data) // 2
+    head, body = tables.split_locations(code.co_linetable, header)
+    own = [Region(header + r.start, header + r.end, header + r.target, r.depth, r.lasti) for r in asked.regions]
+    moved = [Region(r.start + units, r.end + units, r.target + units, r.depth, r.lasti) for r in tables.regions(code)]
+    return code.replace(
+        co_code=code.co_code[: 2 * header] + asked.data + code.co_code[2 * header :],
+        co_linetable=head + asked.locations + body,
+        co_exceptiontable=tables.encode_regions(own + moved),
+        co_names=(*code.co_names, *added(dispatcher)),
+        co_consts=(*code.co_consts, dispatcher.number),
+        co_stacksize=max(code.co_stacksize, asked.depth),
+    )
+
+
+def assembled(code: CodeType, dispatcher: str | Seat) -> CodeType:
+    """The same, put together instruction by instruction, for whatever dispatcher."""
     header = header_units(code)
     head, body = tables.split_locations(code.co_linetable, header)
     last = next(islice(code.co_positions(), header - 1, None))[0]
     line = code.co_firstlineno if last is None else last
     asm = Assembler(code, Position(line))
     # Where originals.dispatcher_of looks for it: the dispatcher, or switchboard and `ask`, then fix.
-    asm.names += [dispatcher] if isinstance(dispatcher, str) else [dispatcher.board, "ask"]
-    asm.names += [names.FIX, names.ENTER]
+    asm.names += [dispatcher, names.FIX, names.ENTER] if isinstance(dispatcher, str) else added(dispatcher)
     asm.put(Chunk(code.co_code, 0, header, head, code.co_firstlineno, line))
     Asking(asm, "", names.ENTER).ask(dispatcher, *arguments(code))
     units = len(code.co_code) // 2

@@ -140,7 +140,7 @@ def _release(extent: str) -> None:
         for key in [key for key in _continuations.copy() if key[1] == extent]:
             _continuations.pop(key, None)
         for name in [name for name, entry in _entries.copy().items() if entry.extent.number == extent]:
-            events.count("graph_calls", _entries.pop(name).give_back())
+            _entries.pop(name).give_back()
             dispatch.uninstall(name)
             originals.forget(name)
     reached.release(extent)
@@ -159,8 +159,6 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
     spec = entry.spec
     variant = _traced(entry, args)
     events.traced(f"{spec.module}.{spec.qualname}")
-    events.count("tensor_calls_captured", variant.operations)
-    events.count("tensor_calls_eager", variant.eager_operations)
     for each in variant.breaks:
         events.graph_break(each.function, each.file, each.line, each.reason)
         logs.logger("breaks").debug("%s:%s in %s: %s", each.file, each.line, each.function, each.reason)
@@ -355,7 +353,9 @@ def install_stub(
     dispatch.install_runtime()
     extent = {"": HOOK, "program": PROGRAM, "packages": PACKAGES}[thrift.terms(program)]
     entry = make_entry(name, spec, extent, globals, lambda: originals.by_name(name))
-    if not entry.homes and home.blocks_wanted():
+    if entry.account is not None:
+        entry.account.program = program
+    if not entry.homes and thrift.chosen().continuations == "block":
         found = functools.partial(home.in_module, spec.qualname, name)
         entry.homes.append(home.InPlace(name, entry.code, lambda: found(entry.globals)))
     entry.install()

@@ -9,6 +9,7 @@ dispatch protocol: None lets the original body run.
 from __future__ import annotations
 
 import contextlib
+import functools
 import marshal
 import os
 import sys
@@ -16,7 +17,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -78,6 +79,20 @@ def left(*_: Any) -> None:
     """The dispatcher of a function that the policy leaves to Python."""
 
 
+class Tally(NamedTuple):
+    """What was served: calls by graphs, calls of operators in these and at their breaks, seconds that kernels saved."""
+
+    graph_calls: int = 0
+    captured: int = 0
+    eager: int = 0
+    saved: float = 0.0
+
+    def plus(self, other: Tally) -> Tally:
+        """Both together."""
+        calls, captured, eager, saved = other
+        return Tally(self.graph_calls + calls, self.captured + captured, self.eager + eager, self.saved + saved)
+
+
 class Line:
     """A bound variant in two forms that share their cells: `head` calls what `names` says, `probe` answers MISS."""
 
@@ -96,6 +111,12 @@ class Line:
         count = next(self.calls) - self._read
         self._read += 1
         return count
+
+    def tally(self) -> Tally:
+        """The same with the calls of operators that these were."""
+        count, variant = self.graph_calls(), self.variant
+        saved = 0.0 if variant.graph is None else count * events.saved_per_call(variant.graph)
+        return Tally(count, count * variant.operations, count * variant.eager_operations, saved)
 
 
 class Entry:
@@ -137,7 +158,7 @@ class Entry:
         self.homes: list[Home] = []
         "functions whose own code may continue the frame"
         self.misses = 0
-        self.retired_calls = 0
+        self._retired = Tally()
         self.closed = False
         "the recompile limit has been met, and what was decided then doesn't fit"
         self.rests: list[Variant] = []
@@ -161,6 +182,10 @@ class Entry:
         "how many of the next calls don't ask"
         self.needs = 0.0
         "seconds that tracing has taken without an end"
+        self.owed = False
+        "an earlier process has put the function off"
+        self._debts: list[Variant] = []
+        "its verdicts, as they are stored"
         self.account = thrift.account(self) if getattr(extent, "sparing", "") else None
         self._lock = threading.Lock()
         self._publish = publish or (lambda dispatcher: dispatch.install(name, dispatcher))
@@ -187,7 +212,7 @@ class Entry:
     def forget(self) -> None:
         """Drops all variants; the next call starts anew."""
         with self._lock:
-            self.retired_calls = self.graph_calls()
+            self._retired = self.tally()
             self.variants, self.lines, self._unfit, self._last = [], [], set(), None
             self.rests, self._behind, self._given = [], [], 0
             self.closed = self.loaded = self._told = False
@@ -196,19 +221,33 @@ class Entry:
             for home in self.homes:
                 home.clear()
             self.misses = self.unserved = self.ran = self.skip = 0
-            self.needs = 0.0
+            self.needs, self.owed, self._debts = 0.0, False, []
             if self.account is not None:
                 self.account.forget()
             self.install()
 
     def graph_calls(self) -> int:
         """How many calls graphs have served."""
-        return self.retired_calls + sum(line.graph_calls() for line in self.lines)
+        return self.tally().graph_calls
 
-    def give_back(self) -> int:
-        """The entry is given up: how many calls graphs have served, which it won't count any more."""
+    def tally(self) -> Tally:
+        """What has been served so far."""
+        return functools.reduce(Tally.plus, (line.tally() for line in self.lines), self._retired)
+
+    def left_to_python(self) -> tuple[int, int]:
+        """Calls with tensors that no graph served; and an estimate of the calls of operators that these made.
+
+        That is known of a function alone of which some calls were captured.
+        """
+        calls = max(self.ran - len(self.variants), 0) + self._given
+        made = [each.operations + each.eager_operations for each in self.variants]
+        return calls, calls * sum(made) // max(len(made), 1)
+
+    def give_back(self) -> None:
+        """The entry is given up: what it has counted goes over to the process's counters."""
         entries.discard(self)
-        return self.graph_calls()
+        for name, count in _counted([self]).items():
+            events.count(name, count)
 
     def others(self, *args: Any) -> Any:
         """Tries the variants behind the first; one that serves two calls in a row moves to the front."""
@@ -367,15 +406,30 @@ class Entry:
         return self.account is not None and not (self.account.verdict or self.closed or self.needs)
 
     def heed(self, verdict: Variant) -> None:
-        """A stored verdict: the policy has left the function to Python before."""
-        if self.account is not None and verdict.seconds:
-            self.needs = verdict.seconds
-        elif self.account is not None:
+        """A stored verdict: the policy has left the function to Python before, or put it off.
+
+        Where there is no thrift, what was put off is made now.
+        """
+        if self.account is not None and not verdict.seconds:
             self.account.leave(verdict.leave)
+        elif verdict.seconds:
+            self._debts.append(verdict)
+            if self.account is None:
+                self._pay()
+            else:
+                self.needs, self.owed = verdict.seconds, True
+
+    def _pay(self) -> None:
+        """What an earlier process has put off is made: later ones needn't know of it any more."""
+        from aotdyn.runtime import cold
+
+        for verdict in self._debts:
+            cold.prune(self, verdict)
+        self.needs, self.owed, self._debts = 0.0, False, []
 
     def drop(self) -> None:
         """Lose all variants: the policy leaves the function to Python from now on."""
-        self.retired_calls = self.graph_calls()
+        self._retired = self.tally()
         self.variants, self.lines, self._unfit, self._last = [], [], set(), None
         self.rests, self._behind = [], []
         self._served.clear()
@@ -415,7 +469,7 @@ class Entry:
         self._served.note(variant, args, self.globals)
         for old in self.lines:
             if old.variant is variant:
-                self.retired_calls += old.graph_calls()
+                self._retired = self._retired.plus(old.tally())
         self.lines = [line, *(old for old in self.lines if old.variant is not variant)]
         self._last = line
         self.install()
@@ -472,6 +526,8 @@ class Entry:
         variant.restless = limit.rows(found.restless)
         self._lower(variant)
         self.variants.append(variant)
+        if self.owed:
+            self._pay()
         if not variant.process_local:
             cold.save(self, variant)
             other = cold.foresee(self, variant, args)
@@ -571,7 +627,7 @@ class Entry:
     def _retire(self, line: Line) -> None:
         """Its data held and its fast guards failed at once: a fault of ours, so the variant is given up."""
         self._unfit.add(id(line.variant))
-        self.retired_calls += line.graph_calls()
+        self._retired = self._retired.plus(line.tally())
         self.lines = [other for other in self.lines if other is not line]
         self.install()
         text = f"guards of a variant of {self.spec.qualname} fail on the very call that they were bound for"
@@ -600,11 +656,24 @@ def _traced_by_debugger(spec: FrameSpec) -> bool:
     return True
 
 
-def _counts() -> dict[str, int]:
+def _counts() -> dict[str, Any]:
     cold = sys.modules.get("aotdyn.runtime.cold")
     if cold is not None:
         cold.sweep()
-    return {"graph_calls": sum(entry.graph_calls() for entry in list(entries))}
+    return _counted(list(entries))
+
+
+def _counted(some: list[Entry]) -> dict[str, Any]:
+    """What entries tell of themselves."""
+    served = functools.reduce(Tally.plus, (entry.tally() for entry in some), Tally())
+    left_calls, eager = (sum(each) for each in zip((0, 0), *(entry.left_to_python() for entry in some), strict=True))
+    return {
+        "graph_calls": served.graph_calls,
+        "tensor_calls_captured": served.captured,
+        "tensor_calls_eager": served.eager + eager,
+        "calls_left": left_calls,
+        "seconds_saved": served.saved,
+    }
 
 
 events.add_source(_counts)

@@ -52,9 +52,8 @@ class Served:
         """A variant serves this call."""
         known = self._modules.setdefault(id(variant), [])
         env = binding.environment(variant, args, globals)
-        for source in env.sources:
-            module = _outermost(source, env)
-            if module is not None and not any(each() is module for each in known):
+        for module in _modules(env):
+            if not any(each() is module for each in known):
                 known.append(weakref.ref(module))
 
     def knows(self, variant: Variant, module: Any) -> bool:
@@ -131,16 +130,32 @@ def _outermost(source: Source, env: Env) -> torch.nn.Module | None:
     path = [source]
     while path[-1].bases:
         path.append(path[-1].bases[0])
-    for each in reversed(path):
-        try:
-            obj = env.read(each)
-        except (RecursionError, MemoryError):
-            raise
-        except Exception:  # not there in this call
-            return None
-        if isinstance(obj, torch.nn.Module):
-            return obj
-    return None
+    return next(filter(lambda module: module is not None, (_module(each, env) for each in reversed(path))), None)
+
+
+def _modules(env: Env) -> list[torch.nn.Module]:
+    """The outermost modules on the ways to all sources, each once; what lies behind one isn't read."""
+    known: dict[int, torch.nn.Module | None] = {}
+
+    def outermost(source: Source) -> torch.nn.Module | None:
+        if id(source) not in known:
+            above = outermost(source.bases[0]) if source.bases else None
+            known[id(source)] = _module(source, env) if above is None else above
+        return known[id(source)]
+
+    found = [outermost(source) for source in env.sources]
+    return list({id(module): module for module in found if module is not None}.values())
+
+
+def _module(source: Source, env: Env) -> torch.nn.Module | None:
+    """The object at a source, if it is a module."""
+    try:
+        obj = env.read(source)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:  # not there in this call
+        return None
+    return obj if isinstance(obj, torch.nn.Module) else None
 
 
 def _durable(source: Source) -> bool:

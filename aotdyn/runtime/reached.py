@@ -129,12 +129,10 @@ def _open(name: str, spec: Any, globals: dict[str, Any], code: types.CodeType) -
 
 def release(extent: str) -> None:
     """An extent is gone."""
-    from aotdyn.report import events
-
     for entries in list(_entries.values()):
         entry = entries.pop(extent, None)
         if entry is not None:
-            events.count("graph_calls", entry.give_back())
+            entry.give_back()
 
 
 def _entry(spec: Any, extent: Extent, globals: dict[str, Any], code: types.CodeType) -> Any:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 16
 "Calls, for each call of a caller that may be traced itself, in which a function waits for that."
-FREE = 4.0
+FREE = 3.0
 "Seconds that tracing may take of the program that is run, whatever its share."
 LOADING = 1.0
 "Seconds that the tracer takes to load, which the first trace has to afford as well."
@@ -55,6 +55,8 @@ class Account:
 
     def __init__(self) -> None:
         self.entries: weakref.WeakSet[Entry] = weakref.WeakSet()
+        self.program = False
+        "whether the function is of the program that is run"
         self.forget()
 
     def forget(self) -> None:
@@ -131,24 +133,25 @@ def terms(program: bool) -> str:
     """
     global _options
     _options = config.current()
-    chosen = _options.thrift
-    return "" if chosen == "off" else "program" if program and chosen == "packages" else "packages"
+    thrift = _options.thrift
+    return "" if thrift == "off" else "program" if program and thrift == "packages" else "packages"
 
 
-def _chosen() -> config.Options:
+def chosen() -> config.Options:
     """The options as they were when a function last came under its terms: to read them takes its time."""
     return _options or config.current()
 
 
-def time_left(terms: str) -> float:
+def time_left(terms: str, owed: bool = False) -> float:
     """Seconds that tracing may take now; below 0 where it has had more than its share already.
 
-    Both sides are counted in work of a processor, so that a busy machine changes nothing.
+    Both sides are counted in work of a processor, so that a busy machine changes nothing. `owed` says that an
+    earlier process has put the function off: no process spends the program's own seconds on it again.
     """
     elapsed = min(time.perf_counter() - events.started, time.process_time())
-    share = _chosen().thrift_share * elapsed - (0.0 if "aotdyn.trace.api" in sys.modules else LOADING)
+    share = chosen().thrift_share * elapsed - (0.0 if "aotdyn.trace.api" in sys.modules else LOADING)
     if terms == "program":
-        return max(share, FREE) - events.spent(SPENT)
+        return max(share, 0.0 if owed else FREE) - events.spent(SPENT)
     if warm:
         return share / LATER - events.spent(SPENT)
     return EARLY if elapsed < EARLY else share - events.spent((*SPENT, "compile"))
@@ -175,7 +178,7 @@ def is_due(entry: Entry, frame: Any) -> bool:
         assert entry.account is not None
         entry.account.leave("a constructor: it runs once an object")
         return False
-    wanted = _chosen().thrift_calls * (AGAIN if warm else 1)
+    wanted = chosen().thrift_calls * (AGAIN if warm else 1)
     if calls < wanted << max(len(entry.variants) - 1, 0):
         return False
     if _waits(entry, frame):
@@ -201,15 +204,16 @@ def _has_turn(entry: Entry) -> bool:
         return False
     _heat.pop(_name(entry), None)
     _put_off.pop(_name(entry), None)
+    _owed.pop(_name(entry), None)
     return True
 
 
 def _is_due_now(entry: Entry) -> bool:
     """Whether a function of the program is to be traced at this call: while that doesn't take too long."""
-    left = time_left("program")
+    left = time_left("program", entry.owed)
     if left <= 0:
         return _put_for_good(entry)
-    if entry.needs > left + DEBT:
+    if entry.needs > left + (0.0 if entry.owed else DEBT):
         return _put(entry, f"tracing takes more than {entry.needs:.1f} s")
     _put_off.pop(_name(entry), None)
     _owed.pop(_name(entry), None)
@@ -231,7 +235,7 @@ def _put(entry: Entry, reason: str = "tracing has had its share of the time (thr
     calls = max(entry.unserved, 1)
     _heat[_name(entry)] = calls
     _put_off[_name(entry)] = reason
-    if entry.extent.sparing == "program":
+    if entry.account is not None and entry.account.program:
         _owed[_name(entry)] = reason
     entry.skip = max(1, min(calls // 2, 256))
     return False

@@ -196,9 +196,9 @@ TIGHT = {"AOTDYN_THRIFT": "packages", "AOTDYN_THRIFT_SHARE": "1e-9"}
 "A program has its own seconds, and nothing beyond."
 
 
-def _small(project: Any, free: str, *options: str, command: str = "run") -> Any:
+def _small(project: Any, free: str, *options: str, command: str = "run", env: dict[str, str] = TIGHT) -> Any:
     project.write("app.py", SMALL.replace("FREE\n", f"{free}\n"))
-    return project.python("-m", "aotdyn", command, "-v", "--backend", "eager", *options, "app.py", env=TIGHT)
+    return project.python("-m", "aotdyn", command, "-v", "--backend", "eager", *options, "app.py", env=env)
 
 
 def test_what_is_damaged_of_the_program_is_made_anew(project: Any) -> None:
@@ -219,16 +219,36 @@ def test_what_is_damaged_of_the_program_is_made_anew(project: Any) -> None:
 
 
 def test_what_is_put_off_of_the_program_is_not_warm(project: Any) -> None:
-    """Such a process fails --require-warm; the next, with time, makes what was put off."""
+    """Such a process fails --require-warm; the next, where the share has room, makes what was put off.
+
+    The program's own seconds aren't spent on it again, or each process would spend them.
+    """
     off = _small(project, "0.0", "--require-warm")
     assert off.returncode == 3
     assert "not warm, 1 function put off:\n  __main__" in off.stderr
     assert "app.py.mine: put off, tracing has had its share" in off.stderr
     assert "captured, 1 put off" in off.stderr
-    assert "1 traced" in _small(project, "9.0").stderr
+    again = _small(project, "9.0", "--require-warm")
+    assert again.returncode == 3
+    assert "0 traced" in again.stderr
+    made = _small(project, "0.0", env=ROOM)
+    assert "1 traced" in made.stderr
+    assert "9 of 9 tensor calls captured" in made.stderr
     warm = _small(project, "0.0", "--require-warm")
     assert warm.returncode == 0, warm.stderr
     assert "put off" not in warm.stderr
+    assert "9 of 9 tensor calls captured" in warm.stderr
+
+
+def test_what_is_put_off_of_the_program_is_not_warm_under_the_terms_of_packages(project: Any) -> None:
+    """It is the program's, whatever `thrift` says."""
+    nothing = "from aotdyn.runtime import thrift\nthrift.EARLY = 0.0\n"
+    project.write("app.py", nothing + textwrap.dedent(SMALL.replace("FREE\n", "9.0\n")))
+    env = {"AOTDYN_THRIFT": "all", "AOTDYN_THRIFT_SHARE": "1e-9"}
+    off = project.python("-m", "aotdyn", "run", "--backend", "eager", "--require-warm", "app.py", env=env)
+    assert off.returncode == 3, off.stderr
+    assert "not warm, 1 function put off" in off.stderr
+    assert "app.py.mine: put off, " in off.stderr
 
 
 def test_build_knows_no_thrift(project: Any) -> None:

@@ -23,12 +23,27 @@ def _fresh(monkeypatch):
 
 
 def test_a_snapshot_has_every_key_from_the_start():
-    assert events.snapshot() == {
+    seen = events.snapshot()
+    assert seen.pop("account") == {"work": pytest.approx(time.process_time(), 1), "spent": {}, "saved": 0, "put_off": 0}
+    assert seen == {
         **dict.fromkeys(events.COUNTERS, 0),
         **{name: [] for name in events.LISTS},
         "compiler_modules_imported": imports.ours(),
         "seconds": {},
     }
+
+
+def test_the_account():
+    """What phases have spent, in work; what kernels save, by what was measured; how much was put off."""
+    with events.phase("trace"):
+        pass
+    events.saves("a graph", 0.25)
+    events.add_source(lambda: {"put_off": [{"function": "f", "reason": "no time"}]})
+    events.add_source(
+        lambda: {"seconds_saved": 3 * events.saved_per_call("a graph") + events.saved_per_call("no graph")}
+    )
+    account = events.snapshot()["account"]
+    assert (list(account["spent"]), account["saved"], account["put_off"]) == (["trace"], 0.75, 1)
 
 
 def test_counts_and_events():

@@ -15,6 +15,7 @@ from types import CodeType, FunctionType
 import pytest
 
 from aotdyn.rewrite import compact, digest, names, originals, stubs, switchboard
+from aotdyn.rewrite.question import question
 from tests.rewrite.fake_runtime import installed, outcome
 from tests.rewrite.samples import CASES
 
@@ -230,6 +231,27 @@ def test_stubs_of_a_switchboard_hold_their_originals(source):
         assert asked == [1]
         assert switchboard.install(originals.dispatcher_of(stub.__code__), lambda *values: (values, None))
         assert stub(3)[0] == 3
+
+
+def test_stubs_from_templates_are_those_put_together_one_by_one():
+    """All names of a function but those of the protocol itself, and as many as fit in a byte."""
+    source = inspect.getsource(sys.modules[__name__]) + "\n".join(
+        (
+            "def of_ours(ask): return ask.ask(__aotdyn_fix)",
+            f"def many(x): return {' + '.join(f'x.a{i}' for i in range(150))}",
+        )
+    )
+    found = [c for c in all_code(compile(source, "module.py", "exec")) if not stubs.eligible(c)]
+    assert len(found) > 20
+    by_itself = set()
+    for code in found:
+        seat = switchboard.Seat("__aotdyn_s_m", 300)
+        made, wanted = stubs.stub(code, seat), stubs.assembled(code, seat)
+        for name in ("code", "consts", "names", "linetable", "exceptiontable", "stacksize"):
+            assert getattr(made, f"co_{name}") == getattr(wanted, f"co_{name}"), code
+        if question(code, seat, *stubs.arguments(code)) is None:
+            by_itself.add(code.co_name)
+    assert by_itself == {"of_ours", "many"}
 
 
 def test_code_without_its_switchboard_runs_the_body():
