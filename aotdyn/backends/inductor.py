@@ -179,13 +179,14 @@ class Job:
         )
 
     def claimed(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
-        """The callable made now, or by another process that was at it already."""
+        """The callable made now, or by another process that was at it already, or eager where that one failed."""
         if self.store is None or digest is None:
             return self.make(digest, inputs)
         with self.store.claim(digest) as claim:
             if claim.waited:
                 events.count("claims_waited")
-            return (self.load(digest, inputs) if claim.done else None) or self.make(digest, inputs)
+            found = self.load(digest, inputs) if claim.done or claim.waited else None
+            return found or self.make(digest, inputs)
 
     def eager(self) -> Compiled:
         """The graph as plain calls."""

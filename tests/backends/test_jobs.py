@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 import sys
@@ -14,7 +15,10 @@ import torch
 
 from aotdyn import config
 from aotdyn.backends import failures, inductor, jobs, pool, repro, spool
+from aotdyn.graph import codegen
 from aotdyn.graph.program import Input, Program, Ref, Step
+from aotdyn.store import claims
+from aotdyn.store.store import Store
 
 BASE = torch.randn(6, 6)
 
@@ -165,6 +169,25 @@ def test_a_verdict_holds_for_one_compiler_and_gives_a_script(monkeypatch, tmp_pa
     monkeypatch.setattr(torch, "compile", lambda graph, **options: graph)
     exec(compile(text, "repro.py", "exec"), {})
     assert capsys.readouterr().out == "eager: fine\ncompiled: fine\n"
+
+
+def test_those_that_wait_take_a_failure_for_the_holders_result(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    store, graph, x = Store(tmp_path / "cache"), program(1), torch.ones(2)
+    digest = inductor.kernel_key(graph, [x], {})
+    job = inductor.Job(graph, {}, store, None, codegen.locate)
+    monkeypatch.setattr(job, "make", lambda *_: pytest.fail("it was compiled again"))
+
+    @contextlib.contextmanager
+    def waited(key):
+        """The claim of a process that waited for another, which failed."""
+        store.save_kernel(failures._key(key), failures.files(failures.Failure(failures.COMPILER, "boom"), None))
+        claim = claims.Claim(key)
+        claim.waited = 1.0
+        yield claim
+
+    monkeypatch.setattr(store, "claim", waited)
+    assert torch.equal(job.claimed(digest, [x])(x)[0], codegen.to_function(graph)(x)[0])
 
 
 def test_of_options():
