@@ -116,6 +116,8 @@ def _unsuitable(program: Program, inputs: Sequence[torch.Tensor]) -> str:
         name = step.target if isinstance(step.target, str) else getattr(step.target, "__name__", "")
         if name in ("as_strided", "as_strided_", "requires_grad_", "set_", "resize_"):
             return f"it calls {name}"
+        if name == "_set_default_dtype":
+            return "it changes the default dtype, which inductor asks for when the graph is behind it"
         if step.kwargs.get("requires_grad"):
             return "it makes a tensor that requires grad"
     return ""

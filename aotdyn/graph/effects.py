@@ -99,6 +99,7 @@ MODE_SETTERS: frozenset[Any] = frozenset(
         torch._C._set_grad_enabled,
         torch.set_grad_enabled,
         set_deterministic,
+        torch._C._set_default_dtype,  # type: ignore[attr-defined]
         torch.set_autocast_enabled,
         torch.set_autocast_dtype,
         torch.set_autocast_cache_enabled,
@@ -224,6 +225,7 @@ class Modes:
         self.sdp = {name: read() for name, (read, _) in SDP.items()}
         self.level = batching_level()
         self.deterministic = torch.get_deterministic_debug_mode()
+        self.default_dtype = torch.get_default_dtype()
         self.functions = function_modes()
 
     def restore(self, *opened: tuple[Any, Any]) -> None:
@@ -241,6 +243,8 @@ class Modes:
             LEVELS[_functorch.peek_interpreter_stack().key()][1]()
         torch._C._set_grad_enabled(self.grad)
         set_function_modes(self.functions)
+        if torch.get_default_dtype() is not self.default_dtype:
+            torch.set_default_dtype(self.default_dtype)
         if torch.get_deterministic_debug_mode() != self.deterministic:
             set_deterministic(self.deterministic)
         for name, (read, setter) in SDP.items():

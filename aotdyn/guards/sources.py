@@ -324,9 +324,9 @@ class Known(Source):
 class Drawn(Source):
     """The `number`-th thing that a call does with random generators, once, behind the guards.
 
-    It is the value of `base.name(*others, *args, **named)`, of `base(...)` where there is no name: a number or an
-    array that is drawn, a generator that is made, its state. To look at it while nothing is drawn gives `sample`,
-    something like it; of an array `("array", shape, dtype)`.
+    It is the value of `base.name(*others, *args, **named, **by_name)`, of `base(...)` where there is no name: a number,
+    array or tensor that is drawn, a generator that is made, its state. To look at it while nothing is drawn gives
+    `sample`, something like it; of an array `("array", shape, dtype)`, and so of a tensor.
     """
 
     __slots__ = ()
@@ -341,8 +341,11 @@ class Drawn(Source):
         sample: Any = None,
         named: tuple[tuple[str, Any], ...] = (),
         others: tuple[Source, ...] = (),
+        by_name: tuple[tuple[str, Source], ...] = (),
     ) -> Drawn:
-        return cls._make((base, *others), (number, name, args, sample, named))
+        names = tuple(key for key, _ in by_name)
+        bases = (base, *others, *(other for _, other in by_name))
+        return cls._make(bases, (number, name, args, sample, named, names))
 
     @property
     def late(self) -> bool:
@@ -350,19 +353,32 @@ class Drawn(Source):
 
     def _read(self, env: Env) -> Any:
         sample = self.key[3]
-        if isinstance(sample, tuple):
+        if not isinstance(sample, tuple):
+            return sample
+        if sample[0] == "array":
             import numpy
 
             return numpy.zeros(sample[1], sample[2])
-        return sample
+        import torch
+
+        with torch._C.DisableTorchFunction():
+            return torch.zeros(sample[1], dtype=sample[2], device="cpu")
 
     def expr(self, scope: Scope) -> ast.expr:
-        _, name, args, _, named = self.key
+        _, name, args, _, named, _ = self.key
         called = scope.value(self.bases[0])
         if name:
             called = ast.Attribute(called, name, ast.Load())
-        given = [scope.value(other) for other in self.bases[1:]] + [constant_expr(scope, arg) for arg in args]
-        return ast.Call(called, given, [ast.keyword(key, constant_expr(scope, arg)) for key, arg in named])
+        others, by_name = self._others()
+        given = [scope.value(other) for other in others] + [constant_expr(scope, arg) for arg in args]
+        words = [ast.keyword(key, constant_expr(scope, arg)) for key, arg in named]
+        return ast.Call(called, given, words + [ast.keyword(key, scope.value(other)) for key, other in by_name])
+
+    def _others(self) -> tuple[tuple[Source, ...], list[tuple[str, Source]]]:
+        """The sources that are arguments: by position, by name."""
+        names = self.key[5]
+        end = len(self.bases) - len(names)
+        return self.bases[1:end], list(zip(names, self.bases[end:], strict=True))
 
     def _encode_key(self) -> Any:
         return constants.encode(self.key)
@@ -372,8 +388,10 @@ class Drawn(Source):
         return cls._make(bases, constants.decode(data))
 
     def __str__(self) -> str:
-        _, name, args, _, named = self.key
-        given = [*map(str, self.bases[1:]), *map(repr, args), *(f"{key}={arg!r}" for key, arg in named)]
+        _, name, args, _, named, _ = self.key
+        others, by_name = self._others()
+        given = [*map(str, others), *map(repr, args), *(f"{key}={arg!r}" for key, arg in named)]
+        given += [f"{key}={other}" for key, other in by_name]
         return f"{self.base}{name and '.'}{name}({', '.join(given)})"
 
 

@@ -79,15 +79,18 @@ def step(
     sample: Any = None,
     named: dict[str, Any] | None = None,
     others: tuple[Source, ...] = (),
+    by_name: dict[str, Source] | None = None,
 ) -> Source:
-    """The next step: `site.name(*others, *args, **named)`, which gives something like `sample`."""
+    """The next step: `site.name(*others, *args, **named, **by_name)`, which gives something like `sample`."""
     if t.isolated:
         raise Break("a random generator is used in a function that may run at another time or not at all")
     if t.raises_into_handler:
         raise Break("a random generator is used behind an operator that may raise where Python has to run what follows")
     t.mutated(t.state.token)
     t.impure = True
-    made = S.Drawn(site, len(t.draws), name, args, sample, tuple((named or {}).items()), others)
+    made = S.Drawn(
+        site, len(t.draws), name, args, sample, tuple((named or {}).items()), others, tuple((by_name or {}).items())
+    )
     t.draws.append(made)
     return made
 

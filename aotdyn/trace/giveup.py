@@ -36,10 +36,12 @@ def last_frame(t: Any, innermost: Frame) -> Frame:
     and were on the way to one, or were handed no tensor (a helper that reads
     files), aren't resumed either; nor are those of the standard library below
     the last of the program's: what they keep (`copy.deepcopy` the addresses of
-    objects) is of no use to a continuation.
+    objects) is of no use to a continuation. `torch.cond` and its kin go another
+    way where they are traced than the one that Python goes: they are left whole.
     """
     chain = chain_of(innermost)
     last = next((i for i, inner in enumerate(chain[1:]) if not _resumes(inner)), len(chain) - 1)
+    last = next((i for i, inner in enumerate(chain[1 : last + 1]) if _of_an_operator(inner)), last)
     while last and _of_the_library(chain[last]):
         last -= 1
     if not t.hooked:
@@ -105,6 +107,11 @@ def _of_the_library(frame: Frame) -> bool:
     """Whether a frame runs code of Python's standard library."""
     name = frame.globals.obj.get("__name__")
     return isinstance(name, str) and name != "__main__" and name.partition(".")[0] in sys.stdlib_module_names
+
+
+def _of_an_operator(frame: Frame) -> bool:
+    """Whether a frame is in front of one of torch's operators that take functions."""
+    return str(frame.globals.obj.get("__name__")).startswith("torch._higher_order_ops.")
 
 
 def _handed_tensors(frame: Frame) -> bool:

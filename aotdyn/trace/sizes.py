@@ -184,9 +184,11 @@ class Sizes:
 
     def carried(self, maker: str, obj: Any, source: Source, dynamic: tuple[int, ...] = ()) -> tuple[Any, Any]:
         """Node and fake of an input of the graph that carries a number: the tensor that a pure function makes of it."""
+        return self.brought(Pure(maker, source), PURE[maker].function(obj), dynamic)
+
+    def brought(self, carrier: Source, made: torch.Tensor, dynamic: tuple[int, ...] = ()) -> tuple[Any, Any]:
+        """Node and fake of an input that the prologue makes, like `made`: nothing of it has to be guarded."""
         t = self.t
-        made = PURE[maker].function(obj)
-        carrier = Pure(maker, source)
         t.wrap(made, carrier)
         t.keep_alive.append(made)
         node, fake = t.builder.placeholder(f"l_{len(t.inputs)}", made, dynamic)

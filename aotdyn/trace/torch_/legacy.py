@@ -19,10 +19,8 @@ def _legacy(dtype: torch.dtype | None) -> Callable[..., Value]:
     def construct(t: Any, *args: Value, **kwargs: Value) -> Value:
         if kwargs:
             raise Break("a legacy constructor of tensors with keyword arguments")
-        if dtype is None:
-            t.guard_global("default_dtype")
         placed: dict[str, Value] = {
-            "dtype": Const(dtype or torch.get_default_dtype()),
+            "dtype": Const(dtype or t.state.read("default_dtype")),
             "device": Const(torch.device("cpu")),
         }
         given = [force(arg) for arg in args]

@@ -73,9 +73,10 @@ def _fact(name: str, function: Callable[..., Any], target: Any) -> Callable[...,
         if name in LAYOUT and id(getattr(force(args[0]), "fake", None)) in t.unlaid:
             raise Break(f"{name} of a tensor whose strides aren't known yet")
         if name == "torch.result_type":  # of an integer tensor and a float it is the default dtype
-            t.guard_global("default_dtype")
+            t.state.read("default_dtype")
         try:
-            result = function(*(_native(arg) for arg in args), **{key: _native(arg) for key, arg in kwargs.items()})
+            with t.state.applied():
+                result = function(*(_native(arg) for arg in args), **{key: _native(arg) for key, arg in kwargs.items()})
         except (NotConstant, RuntimeError, TypeError, IndexError, ValueError) as error:
             raise Break(f"{name}: {error}" if str(error) else f"{name} of a value that isn't known") from error
         if isinstance(result, calls.SYMBOLS) or (

@@ -13,8 +13,8 @@ import torch
 
 from aotdyn.guards.sources import Pure
 
-from ..control import Break, LeaveAlone
-from ..handlers import handles
+from ..control import Break, LeaveAlone, Raised
+from ..handlers import handles, handles_inner
 from ..values import (
     Cell,
     Class,
@@ -26,6 +26,7 @@ from ..values import (
     Opaque,
     Sequence,
     SetValue,
+    Super,
     UnreadList,
     Value,
     force,
@@ -114,3 +115,23 @@ def _no_module(t: Any, *args: Value, **kwargs: Value) -> Value:
 
 handles(torch.nn.Parameter, torch.nn.Buffer, torch.nn.parameter.UninitializedParameter)(_no_module)
 handles(torch.nn.parameter.UninitializedBuffer)(_no_module)
+
+
+@handles_inner(torch.fx.GraphModule.recompile, "call_wrapped")
+def _call_graph_module(t: Any, _: Value, module: Value, *args: Value, **kwargs: Value) -> Value:
+    """A call of an `fx.GraphModule`: of the class's own `__call__` if it has one, else of what stands behind it.
+
+    Where an exception leaves it, torch prints the generated code beside it: Python does that.
+    """
+    from .. import model
+
+    wrapped = force(model.get_attr(t, module, "_wrapped_call"))
+    own, cls = (force(model.get_attr(t, wrapped, name)) for name in ("cls_call", "cls"))
+    assert isinstance(cls, Class)
+    receiver = force(module)
+    try:
+        if not isinstance(own, Const):
+            return model.call(t, own, [receiver, *args], kwargs)
+        return model.call(t, model.get_attr(t, Super(cls.obj, receiver), "__call__"), list(args), kwargs)
+    except Raised as raised:
+        raise Break(f"{raised.value.cls.__name__} leaves an fx.GraphModule") from None

@@ -40,7 +40,7 @@ def _made(t: Any, function: Any, args: tuple[Value, ...], kwargs: dict[str, Valu
             placed = dict(kwargs)
             dtype = force(placed["dtype"]) if "dtype" in placed else Const(None)
             if isinstance(dtype, Const) and dtype.value is None:
-                placed["dtype"] = Const(_dtype(leaves))
+                placed["dtype"] = Const(_dtype(t, leaves))
             return _stacked(t, args[0], placed)
     return calls.record(t, function, args, kwargs)
 
@@ -119,9 +119,9 @@ def _is_one(value: Tensor) -> bool:
     return all(type(size) is int and size == 1 for size in value.fake.shape)
 
 
-def _dtype(leaves: list[Value]) -> Any:
+def _dtype(t: Any, leaves: list[Value]) -> Any:
     """The dtype that torch infers of numbers, tensors and arrays."""
-    kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}
+    kinds = {bool: torch.bool, int: torch.int64, float: t.state.read("default_dtype")}
     tensors = [leaf.tensor if isinstance(leaf, Array) else leaf for leaf in leaves]
     found = [leaf.fake.dtype if isinstance(leaf, Tensor) else kinds[leaf.cls] for leaf in tensors]
     return functools.reduce(torch.promote_types, found)

@@ -160,6 +160,7 @@ MODES: dict[Any, Mode] = {
     "grad": Mode("grad_enabled", torch.is_grad_enabled, torch._C._set_grad_enabled),
     "inference": Mode("inference_mode", torch.is_inference_mode_enabled, None),
     "deterministic": Mode("deterministic", torch.get_deterministic_debug_mode, effects.set_deterministic),
+    "default_dtype": Mode("default_dtype", torch.get_default_dtype, torch._C._set_default_dtype),  # type: ignore[attr-defined]
     "devices": Mode("function_modes", effects.device_modes, effects.set_device_modes),
     "cache": Mode("autocast", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     **_autocast_modes(),
@@ -286,6 +287,20 @@ def _use_deterministic(t: Any, mode: Value, *, warn_only: Value | None = None) -
     return Const(None)
 
 
+@handles(torch.get_default_dtype)
+def _get_default_dtype(t: Any) -> Value:
+    return Const(t.state.read("default_dtype"))
+
+
+@handles(torch.set_default_dtype)
+def _set_default_dtype(t: Any, d: Value) -> Value:
+    dtype = _known(d, "the default dtype")
+    if dtype not in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        raise Break("changing the default dtype to one that isn't a floating point type")
+    t.state.write("default_dtype", dtype)
+    return Const(None)
+
+
 def _nest(t: Any, by: int) -> Value:
     """The nesting level never is a node: only the level itself can be seen, and `changes` replays it."""
     t.mutated(t.state.token)
@@ -324,7 +339,6 @@ def _fact(fact: str, *readers: Callable[[], Any]) -> None:
         declare(reader)
 
 
-_fact("default_dtype", torch.get_default_dtype)
 _fact("deterministic_fill", torch._C._get_deterministic_fill_uninitialized_memory)
 _fact("torch_function", torch._C._is_torch_function_enabled)
 _fact("dispatch_modes", torch._C._len_torch_dispatch_stack)

@@ -225,3 +225,69 @@ def threads(x):
     y = x @ x.T, torch.get_num_threads()
     torch.set_num_threads(n)
     return y, x + 1
+
+
+G = torch.Generator()
+
+
+def with_generator():
+    return torch.linspace(-1.0, 2.0, 3), torch.Generator().manual_seed(3)
+
+
+@program(with_generator, calls=3, whole=True)
+def generators_seeded_and_drawn_from(x, given):
+    own = torch.Generator().manual_seed(2)
+    y = x + torch.rand(3, generator=own) * torch.randn(3, generator=given, dtype=torch.float64)
+    before = own.get_state()
+    a = torch.randint(0, 9, (2, 2), generator=own)
+    own.set_state(before)
+    return (
+        y,
+        a,
+        torch.randint(9, (2, 2), generator=own),
+        torch.randperm(5, generator=G.manual_seed(1)),
+        given.get_state(),
+    )
+
+
+@program(with_generator, calls=2, whole=True)
+def seeded_before_it_draws(x, given):
+    y = x * 2
+    before = torch.get_rng_state()
+    torch.manual_seed(9)
+    torch.set_rng_state(before)
+    torch.manual_seed(7)
+    return y + torch.rand(3) + torch.rand(3, generator=given), torch.randn(2)
+
+
+@program(with_generator, calls=2)
+def seeded_behind_what_it_drew(x, given):
+    y = x + torch.rand(3)
+    state = torch.get_rng_state()
+    z = torch.rand(3)
+    torch.set_rng_state(state)
+    x.normal_(generator=given)
+    return y, z, torch.rand(3), torch.multinomial(x.abs() + 1, 2, generator=given)
+
+
+@program(whole=True)
+def default_dtype_there_and_back(x):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        made = torch.ones(2), torch.arange(3) / 2, torch.tensor([x.sum(), 2.5]), torch.get_default_dtype()
+        return made, torch.result_type(torch.arange(3), 1.5), x * torch.ones(3)
+    finally:
+        torch.set_default_dtype(before)
+
+
+@program()
+def printed_in_a_branch(x):
+    def more(x):
+        print("more")
+        return x + 1
+
+    try:
+        return torch.cond(x.sum() > 0, more, lambda x: x - 1, (x,))
+    except RuntimeError as error:
+        return x * 2, type(error).__name__

@@ -228,3 +228,30 @@ class Late(nn.Module):
 @program(lambda: (Late(), X.clone()), keeps=True, calls=3, backward=True)
 def makes_a_parameter(net, x):
     return net(x)
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)) + 1
+
+
+torch.manual_seed(0)
+TRACED = torch.fx.symbolic_trace(Small())
+
+
+@program(whole=True)
+def call_of_a_graph_module(x):
+    return TRACED(x) * 2, TRACED.linear(x)
+
+
+@program()
+def error_in_a_graph_module(x):
+    y = x * 2
+    try:
+        return TRACED(x[:, :2])
+    except RuntimeError as error:
+        return y, type(error).__name__
