@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copyreg
 import functools
 import itertools
 import sys
@@ -351,6 +352,11 @@ def print_to(stream: str, sep: str | None, end: str | None, flush: bool, *values
     print(*values, sep=sep, end=end, file=getattr(sys, stream), flush=flush)
 
 
+def slot_names(cls: type) -> None:
+    """What pickling an instance leaves on its class: the names of its slots, which are kept there."""
+    copyreg._slotnames(cls)  # type: ignore[attr-defined]
+
+
 def filters_mutated() -> None:
     """Says that the filters of warnings have changed."""
     warnings._filters_mutated()  # type: ignore[attr-defined]
@@ -433,6 +439,8 @@ _FUNCTIONS = (
     raise_,
     random_states,
     restore_random,
+    id,
+    slot_names,
 )
 
 HELPERS: dict[str, Callable[..., Any]] = {function.__name__.rstrip("_"): function for function in _FUNCTIONS}

@@ -124,6 +124,7 @@ class Tracer:
         self.global_facts: dict[str, Any] = {}
         self.by_source: dict[Source, Lazy] = {}
         self.by_identity: dict[int, Value] = {}
+        self.addressed = self.large_keys = False  # whether addresses were keys, and numbers that may be addresses
         self.keyed: dict[type, dict[Value, None]] = {}  # what was a key by its identity
         self.found: list[tuple[Source, Any, Value]] = []  # (dict, key, value): what a lookup found there
         self.generators: list[Generator] = []  # those that the traced code made

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .control import Break
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -264,7 +266,43 @@ class Identity:
         return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.value is other.value
+        return type(other) is Identity and self.value is other.value
+
+
+class Address(Value):
+    """`id(of)`: a number that nobody may look at but to tell whether two objects are the same."""
+
+    __slots__ = ("of",)
+    cls = int
+
+    def __init__(self, of: Value) -> None:
+        super().__init__()
+        self.of = of
+
+    def rebuild(self, e: Any) -> int:
+        """The address of the object that the epilogue has made, or found."""
+        return e.helper("id", e.value(self.of))
+
+
+class AddressKey(Identity):
+    """A dict key that stands for the address of a value, which no other number is equal to.
+
+    Whether two equal constants are one object isn't known.
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(self.value.cls) if isinstance(self.value, Const) else id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not AddressKey or self.value is other.value:
+            return type(other) is AddressKey
+        a, b = self.value, other.value
+        constants = a.cls is b.cls and isinstance(a, Const) and isinstance(b, Const)
+        if constants and (a.value == b.value or a.value != a.value):  # type: ignore[attr-defined]
+            raise Break("addresses of two equal constants")
+        return False
 
 
 class Mapping(Value):

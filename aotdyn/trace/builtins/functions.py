@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import sys
 import types
-import weakref
 from typing import Any
 
 from aotdyn.guards.sources import Pure
@@ -15,6 +14,7 @@ from aotdyn.trace.handlers import handles
 from aotdyn.trace.model.calls import special_method
 from aotdyn.trace.model.groups import exceptions_of
 from aotdyn.trace.values import (
+    Address,
     Builtin,
     Class,
     Const,
@@ -377,17 +377,11 @@ def _vars(t: Any, *value: Value) -> Value:
 
 @handles(id)
 def _id(t: Any, value: Value) -> Value:
-    """The address of an object from outside: it is known in this process, for as long as the object lives."""
+    """The address of an object: what it is nobody knows before the epilogue, but other objects have other ones."""
     value = force(value)
-    obj = getattr(value, "obj", None)
-    if value.source is None or obj is None:
-        raise Break("id() of an object that the graph makes")
-    try:
-        reference = t.local(weakref.ref(obj), f"the address of `{value.source}`")
-    except TypeError:
-        raise Break("id() of an object without weak references") from None
-    t.guard("SAME", value.source, Pure("weakref.call", reference.source))
-    return Const(id(obj))
+    if not isinstance(value, Const):
+        t.key_by_identity(value)
+    return Address(value)
 
 
 def _breaks(*functions: Any) -> None:

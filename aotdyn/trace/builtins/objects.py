@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copyreg
 import enum
 import types
 from collections.abc import Callable
@@ -264,3 +265,27 @@ def _simple_namespace(t: Any, **kwargs: Value) -> Value:
     made = Object(types.SimpleNamespace)
     made.attrs.update(kwargs)
     return made
+
+
+@handles(object.__reduce_ex__)
+def _object_reduce_ex(t: Any, self: Value, protocol: Value) -> Value:
+    """How `copy` takes an instance of a plain Python class apart (protocol 2 and up: `object_reduce_ex`)."""
+    value = force(self)
+    cls = value.cls
+    own = [name for name in REDUCING if getattr(cls, name, None) is not getattr(object, name, None)]
+    slots = any("__slots__" in vars(base) for base in cls.__mro__)
+    plain = isinstance(value, Object) and value.payload is None and not issubclass(cls, BaseException | enum.Enum)
+    if own or slots or not plain or native(t, protocol) < 2:
+        raise Break(f"taking a {cls.__qualname__} apart as pickle does")
+    effect = ("slot_names", t.class_value(cls))
+    if effect not in t.postponed:
+        t.postpone(effect)
+    state = model.get_attr(t, value, "__dict__")
+    if not model.length(t, state):
+        state = none()
+    make = t.wrap(getattr(copyreg, "__newobj__"), t.path_source(("copyreg", "__newobj__")))  # noqa: B009
+    return new_tuple([make, new_tuple([t.class_value(cls)]), state, none(), none()])
+
+
+REDUCING = ("__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__", "__reduce_cython__")
+"""Methods by which a class says how its instances are pickled."""

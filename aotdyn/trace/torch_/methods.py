@@ -13,7 +13,7 @@ from aotdyn.graph import effects, native
 from ..control import Break, NotConstant
 from ..flows import data
 from ..handlers import HANDLERS, foldable, handles
-from ..values import Class, Const, Sequence, Tensor, Value, force
+from ..values import Address, Class, Const, Sequence, Tensor, Value, force
 from . import calls, leaf
 from .tensors import known_number, shape_value, tensor_iterate, tensor_length
 
@@ -58,7 +58,7 @@ BROKEN_METHODS: dict[str, tuple[str, str]] = {
         leaf.words("backward register_post_accumulate_grad_hook retain_grad reinforce"),
         ("the autograd graph of a tensor", "Backward passes and hooks run between two graphs."),
     ),
-    **dict.fromkeys(leaf.words("__deepcopy__ __reduce_ex__ __setstate__"), ("copying a tensor as a Python object", "")),
+    **dict.fromkeys(leaf.words("__reduce_ex__ __setstate__"), ("copying a tensor as a Python object", "")),
     **dict.fromkeys(("map_", "map2_", "apply_", "module_load", "_make_subclass"), ("the bytes of a tensor", "")),
 }
 """Methods that Python must run: what they need, and a hint."""
@@ -228,6 +228,23 @@ def _requires_grad_(t: Any, v: Value, requires_grad: Value | None = None) -> Val
         node.meta["called"] = True
     t.lifted[id(tensor.fake)] = tensor, node
     return tensor
+
+
+@handles(leaf.raw_method("__deepcopy__"))
+def _deepcopy(t: Any, v: Value, memo: Value) -> Value:
+    """`copy.deepcopy` of a tensor that nothing shares memory with: its elements are written to a new one."""
+    from .. import model
+
+    tensor = _tensor(v)
+    fake, address = tensor.fake, Address(tensor)
+    if model.truth(t, model.contains(t, memo, address)):
+        return model.get_item(t, memo, address)
+    whole = not fake._is_view() and fake.layout is torch.strided and fake.is_contiguous()
+    if tensor.source is not None or tensor.attrs or not whole or fake.requires_grad or fake.is_inference():
+        raise Break("copying a tensor as a Python object, with its storage")
+    copied = calls.record(t, "copy_", [calls.record(t, torch.empty_like, [tensor], {}), tensor], {})
+    model.set_item(t, memo, address, copied)
+    return copied
 
 
 @handles(leaf.raw_method("__len__"))
