@@ -15,7 +15,6 @@ from aotdyn.guards.sources import Item, Key, Pure, RawItem, Source
 from ..control import Break, NotConstant, Raised
 from ..values import (
     Address,
-    AddressKey,
     Builtin,
     Class,
     Const,
@@ -37,6 +36,7 @@ from ..values import (
     Value,
     force,
 )
+from . import addresses
 from .attributes import instance_lookup
 from .calls import call, special_method
 from .constants import as_constant, constant
@@ -44,8 +44,6 @@ from .constants import as_constant, constant
 if TYPE_CHECKING:
     from ..tracer import Tracer
 
-ADDRESSES = 2**16
-"""No object lies below: the first pages of a process aren't mapped."""
 _UNHASHABLE = (slice, list, dict, set, collections.OrderedDict, collections.defaultdict, collections.deque)
 
 
@@ -53,9 +51,9 @@ def native_key(t: Tracer, v: Value) -> Any:
     """A hashable Python object that is equal to another's exactly where the values' objects are equal as dict keys."""
     v = force(v)
     if isinstance(v, Address):
-        return _address_key(t, v)
+        return addresses.key(t, v)
     if isinstance(v, Const) and v.cls is not slice:
-        _not_an_address(t, v.value)
+        addresses.not_one(t, v.value)
         return v.value
     if isinstance(v, Sequence) and issubclass(v.cls, tuple):
         return tuple(native_key(t, each) for each in v.items)
@@ -92,21 +90,6 @@ def native_key(t: Tracer, v: Value) -> Any:
     raise Break(f"a {v.cls.__qualname__} as a key")
 
 
-def _address_key(t: Tracer, v: Address) -> Any:
-    if t.large_keys:
-        raise Break("id() as a key, and numbers that may be addresses, too")
-    t.addressed = True
-    return AddressKey(v.of)
-
-
-def _not_an_address(t: Tracer, key: Any) -> None:
-    """Note a number that is a key: it may be the address of an object that is looked up by it."""
-    if type(key) is int and key >= ADDRESSES:
-        if t.addressed:
-            raise Break("a number as a key that may be an address, and id() as one, too")
-        t.large_keys = True
-
-
 def _is_constant_key(key: Any) -> bool:
     if type(key) is tuple:
         return all(_is_constant_key(each) for each in key)
@@ -127,7 +110,7 @@ def load_entries(t: Tracer, m: Mapping) -> dict[Any, tuple[Value, Value]]:
         entries: dict[Any, tuple[Value, Value]] = {}
         for i, (key, value) in enumerate(m.obj.items()):
             if _is_constant_key(key):
-                _not_an_address(t, key)
+                addresses.not_one(t, key)
                 source = _item_source(m, key)
                 entries[key] = (
                     Const(key) if not isinstance(key, tuple) else constant(key),

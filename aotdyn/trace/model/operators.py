@@ -7,7 +7,7 @@ import operator
 import re
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
@@ -39,6 +39,7 @@ from ..values import (
     Value,
     force,
 )
+from . import addresses
 from .attributes import HEAPTYPE, class_lookup, type_of
 from .calls import _name, call, fold, special_method
 from .constants import as_constant, as_python, constant
@@ -295,7 +296,7 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     a, b = force(a), force(b)
     name, fn, reflected = COMPARE[symbol]
     if isinstance(a, Address) or isinstance(b, Address):
-        return Const(_same_address(t, a, b) is (symbol == "==") if symbol in ("==", "!=") else _looked_at())
+        return addresses.compare(t, symbol, a, b)
     if isinstance(a, Const) and isinstance(b, Const):
         return compared(t, symbol, fn, a, b) or fold(t, fn, [a, b], {})  # type: ignore[return-value]
     if _is_dtype(a) or _is_dtype(b):
@@ -365,19 +366,6 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
         same = is_same(t, a, b)
         return Const(same if symbol == "==" else not same)
     refuse(t, fn, a, b)
-
-
-def _same_address(t: Tracer, a: Value, b: Value) -> bool:
-    """Whether two results of `id` are equal: whether they are of the same object."""
-    if isinstance(a, Address) and isinstance(b, Address):
-        return is_same(t, a.of, b.of)
-    if issubclass(a.cls, (int, float)) and issubclass(b.cls, (int, float)):
-        _looked_at()
-    return False
-
-
-def _looked_at() -> NoReturn:
-    raise Break("the number that id() gives")
 
 
 def _of_numpy(t: Tracer, fn: Any, a: Value, b: Value) -> Value | None:

@@ -59,10 +59,8 @@ def set_data(t: Any, v: Tensor, value: Value) -> None:
     calls.check_ordinary(value)
     if not _leaf(t, v):
         raise Break("setting data of a tensor that isn't a leaf")
-    if v.fake._is_view():
-        raise Break("setting data of a view")
-    if _written(t, v):
-        raise Break("setting data of a tensor that has been written to")
+    if v.source is None and (v.fake._is_view() or version(v.fake)):  # the epilogue hands the alias out in its place
+        raise Break("setting data of a tensor that the graph made, and that is a view or has been written to")
     if any(_differentiated(node) for node in v.node.users):
         raise Break("setting data of a tensor that autograd may have saved")
     alias = force(calls.record(t, torch._C._autograd._get_data_attr, [value], {}))  # type: ignore[attr-defined]
@@ -75,12 +73,6 @@ def set_data(t: Any, v: Tensor, value: Value) -> None:
         t.lifted[id(v.fake)] = v, None  # operations under autograd would have to know the object
     if v.source is not None:
         v.attrs["data"] = alias
-
-
-def _written(t: Any, v: Tensor) -> bool:
-    """Whether the graph has written to a tensor: its version stays with it, whatever its elements are."""
-    before = next((old for fake, old in t.input_versions if fake is v.fake), 0)
-    return version(v.fake) != before
 
 
 def _leaf(t: Any, v: Tensor) -> bool:
