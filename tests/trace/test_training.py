@@ -20,7 +20,9 @@ def model_with_gradients():
     return model
 
 
-@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [torch.optim.SGD, torch.optim.AdamW, torch.optim.RAdam, torch.optim.ASGD], ids=lambda make: make.__name__
+)
 def test_a_changed_learning_rate_is_not_traced_again(make):
     plain = model_with_gradients()
     model = copy.deepcopy(plain)

@@ -331,3 +331,25 @@ def clipped_in_every_way(model, optimizer, x):
     two = nn.utils.clip_grad_norm_(model.parameters(), 0.1, norm_type=float("inf"), foreach=False)
     nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, one)
     return one, two, nn.utils.get_total_norm([each.grad for each in model.parameters()])
+
+
+def stepped(model, optimizer, x):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+    return x + 1
+
+
+@program(with_optimizer(lambda p: torch.optim.RAdam(p, lr=0.1)), calls=7, keeps=True, close=True)
+def radam(model, optimizer, x):
+    return stepped(model, optimizer, x)
+
+
+@program(with_optimizer(lambda p: torch.optim.RAdam(p, lr=0.1, foreach=True)), calls=7, keeps=True, close=True)
+def radam_over_lists(model, optimizer, x):
+    return stepped(model, optimizer, x)
+
+
+@program(with_optimizer(lambda p: torch.optim.ASGD(p, lr=0.1, t0=2)), calls=4, keeps=True, close=True)
+def asgd(model, optimizer, x):
+    return stepped(model, optimizer, x)
