@@ -3,17 +3,18 @@
 `torch.optim` has for each a form that doesn't ask (`capturable=True`): both ways
 are computed, and one is taken. That is traced, where all tensors are on the CPU,
 with steps counted in float64, as Python's floats are: the numbers are the same
-but for rounding. How often LBFGS calls its closure depends on what it gives,
-so its step breaks.
+but for rounding.
 """
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
 from torch.optim import asgd, radam
 
+from ..builtins.left_to_python import leave
 from ..handlers import handles
 from ..model.calls import bind_arguments
 from ..values import Const, Function, Sequence, Tensor, Value, force
@@ -44,6 +45,7 @@ def _on_the_cpu(tensors: Value) -> bool:
     return all(isinstance(each, Tensor) and each.fake.device.type == "cpu" for each in items)
 
 
+leave("how often LBFGS calls its closure depends on data", inspect.unwrap(torch.optim.LBFGS.step))
 for _module in (asgd, radam):
     for _name in ("single", "multi"):
         _step(getattr(_module, f"_{_name}_tensor_{_module.__name__.rpartition('.')[2]}"))
