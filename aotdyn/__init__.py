@@ -72,7 +72,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'aotdyn' has no attribute {name!r}") from None
     import importlib
 
-    loaded = importlib.import_module(module)
+    from aotdyn import collecting
+
+    with collecting.put_off():
+        loaded = importlib.import_module(module)
     value = getattr(loaded, attribute) if attribute else loaded
     globals()[name] = value
     return value

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from aotdyn import config, errors
+from aotdyn import collecting, config, errors
 from aotdyn.runtime.extent import Extent
 
 
@@ -49,6 +49,13 @@ def compile(
         return functools.partial(compile, **keywords)
     if disable or config.current().disable:
         return model
+    with collecting.put_off():
+        return _compile(model, _extent(fullgraph, dynamic, backend, mode, options))
+
+
+def _extent(
+    fullgraph: bool, dynamic: bool | None, backend: Any, mode: str | None, options: dict[str, Any] | None
+) -> Extent:
     from aotdyn.backends import registry
     from aotdyn.report import imports, logs
     from aotdyn.runtime import dispatch
@@ -58,10 +65,9 @@ def compile(
     imports.watch()
     logs.setup()
     dispatch.install_runtime()
-    extent = Extent.new(
+    return Extent.new(
         backend=backend, backend_options=_backend_options(mode, options), fullgraph=fullgraph, dynamic=dynamic
     )
-    return _compile(model, extent)
 
 
 def _backend_options(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:

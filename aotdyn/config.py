@@ -75,6 +75,8 @@ class Options(msgspec.Struct, frozen=True):
     "inductor's preset where a `compile()` names none: `default` or `max-autotune`"
     options: tuple[str, ...] = ()
     "inductor's options, each `name=value`"
+    freeze: bool = False
+    "fold parameters into kernels as constants, where no gradient is recorded: each call compares what they hold"
     packages: tuple[str, ...] = ()
     "modules to hook: `pkg` (with all below it), `pkg.*`, `*`"
     exclude: tuple[str, ...] = ()

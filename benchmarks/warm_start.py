@@ -172,7 +172,8 @@ def once(command: list[str], folder: str, variables: Mapping[str, str] | None = 
     """Run a command with its caches in a folder."""
     caches = {"AOTDYN_CACHE_DIR": f"{folder}/aotdyn", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
     os.makedirs(caches["AOTDYN_CACHE_DIR"], 0o700, exist_ok=True)
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), **caches, **(variables or {})}
+    fixed = {"PYTHONPATH": str(HERE.parent), "PYTHONDONTWRITEBYTECODE": ""}  # an installed package has .pyc files
+    environment = {**os.environ, **fixed, **caches, **(variables or {})}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     whole, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)

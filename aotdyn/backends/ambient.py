@@ -115,12 +115,13 @@ def _words(value: Any) -> str:
 @functools.cache
 def machine() -> list[str]:
     """Versions of torch and the C library, the processor's instruction set: kernels are for the very machine."""
-    flags = platform.processor()
+    flags = ""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            flags = next((line for line in lines if line.startswith(("flags", "Features"))), flags)
+            flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
     except OSError:
         pass
+    flags = flags or platform.processor()  # which starts a process, on Linux
     flags = " ".join(sorted(flags.partition(":")[2].split()) or [flags])
     capability = torch.backends.cpu.get_cpu_capability()
     return [str(torch.__version__), platform.system(), platform.machine(), capability, flags, _c_library()]

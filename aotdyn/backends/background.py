@@ -90,7 +90,7 @@ def _order(job: Job, digest: str, inputs: Sequence[torch.Tensor]) -> pool.Ticket
     """A ticket for the kernel of this key; None where no worker can make it."""
     if digest in _tickets:
         return _tickets[digest]
-    data = jobs.encode(job.program, inputs, job.options, digest)
+    data = jobs.encode(job.program, inputs, job.options, digest, job.frozen)
     if data is None:
         return None
     job.about = ambient.about()
@@ -131,7 +131,7 @@ class Keeper:
         relied_on = conditions.decode((made / CONDITIONS).read_bytes()) if (made / CONDITIONS).exists() else []
         for inputs in self.sizes.values():
             if not relied_on or not all(condition.holds(inputs) for condition in relied_on):
-                _order(job, inductor.kernel_key(job.program, inputs, job.options), inputs)
+                _order(job, inductor.kernel_key(job.program, inputs, job.options, job.frozen), inputs)
         self.sizes.clear()
 
     def __call__(self, outcome: spool.Outcome, made: Path) -> Path | None:

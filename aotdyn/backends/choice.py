@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
 
 class Policy(NamedTuple):
-    """How a graph gets its kernel: `later` by a worker, or now; and whether it is `measured` against plain calls."""
+    """How a graph gets its kernel: `later` by a worker, or now; whether it is `measured` against plain calls, and
+    whether parameters are `frozen` in it."""
 
     later: bool = False
     measured: bool = False
+    frozen: bool = False
 
 
 NOW = Policy()

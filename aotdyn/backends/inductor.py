@@ -28,8 +28,20 @@ import msgspec
 import torch
 from torch import fx
 
-from aotdyn import interrupted
-from aotdyn.backends import aliasing, ambient, choice, conditions, context, failures, jobs, packages, training, unbacked
+from aotdyn import collecting, interrupted
+from aotdyn.backends import (
+    aliasing,
+    ambient,
+    choice,
+    conditions,
+    context,
+    failures,
+    freezing,
+    jobs,
+    packages,
+    training,
+    unbacked,
+)
 from aotdyn.backends.choice import NOW, Policy
 from aotdyn.backends.context import Compiled
 from aotdyn.backends.packages import CONDITIONS, DEFAULTS, EAGER, MODEL, ORDINARY, OUTER, SHAPES, Files
@@ -63,16 +75,21 @@ def compile(
         log.info("a graph runs eagerly: %s", reason)
         return codegen.to_function(program, locate)
     if torch.are_deterministic_algorithms_enabled():
-        policy = NOW  # which of two ways a call goes would be a matter of time
+        policy = NOW._replace(frozen=policy.frozen)  # which of two ways a call goes would be a matter of time
     job = Job(program, options, store, key, locate, policy)
     if any(item.unbacked for item in program.inputs):
         return unbacked.FromTwoOn(program, job.again, job.per_shape())
     if any(item.dynamic and not tensor.is_contiguous() for item, tensor in zip(program.inputs, inputs, strict=True)):
         return job.per_shape()
+    frozen = freezing.chosen(program, inputs) if policy.frozen else ()
+    if frozen:
+        return freezing.Frozen(frozen, list(inputs), job.like(frozen=frozen).compile, job.compile)
     return job.compile(list(inputs))
 
 
-def kernel_key(program: Program, inputs: Sequence[torch.Tensor], options: dict[str, Any]) -> str:
+def kernel_key(
+    program: Program, inputs: Sequence[torch.Tensor], options: dict[str, Any], frozen: Sequence[int] = ()
+) -> str:
     """Digest of all that a kernel depends on; NotDurable for a graph that can't be named."""
     storages: dict[int, int] = {}
     metadata = [
@@ -99,6 +116,7 @@ def kernel_key(program: Program, inputs: Sequence[torch.Tensor], options: dict[s
         ambient.settings(),
         ambient.machine(),
         "one" if torch.get_num_threads() == 1 else "many",
+        *((number, freezing.digest(inputs[number])) for number in frozen),
     ]
     return hashlib.blake2b(msgspec.msgpack.encode(facts), digest_size=16).hexdigest()
 
@@ -134,6 +152,7 @@ class Job:
         key: str | None,
         locate: codegen.Locate,
         policy: Policy = NOW,
+        frozen: Sequence[int] = (),
     ) -> None:
         self.program = program
         self.options = {name.replace("-", "_"): value for name, value in options.items()}
@@ -142,6 +161,8 @@ class Job:
         self.locate = locate
         self.about: dict[str, str] = {}
         self.policy = policy
+        self.frozen = tuple(frozen)
+        "inputs that the kernel is to hold"
         self.judged = False
         "whether an earlier process found the kernel to be faster than plain calls"
         self.kernel = False
@@ -152,7 +173,7 @@ class Job:
     def compile(self, inputs: list[torch.Tensor]) -> Compiled:
         """The callable, loaded, made now, or eager until a worker has made it."""
         try:
-            digest: str | None = kernel_key(self.program, inputs, self.options)
+            digest: str | None = kernel_key(self.program, inputs, self.options, self.frozen)
         except data.NotDurable:
             digest = None
         if self.policy.measured and (way := choice.known(self.store, digest, self.key)):
@@ -265,6 +286,8 @@ class Job:
         elif (directory / MODEL).exists():
             self.written = _written(outer)
             run = packages.runner(directory / MODEL)
+            if (directory / freezing.FROZEN).exists():
+                run = freezing.without(run, (directory / freezing.FROZEN).read_bytes())
             if self.written:
                 run = _apart(run, self.written)
         else:
@@ -301,18 +324,21 @@ class Job:
         """Compile now, and store what came of it."""
         from aotdyn.backends import making
 
+        collecting.resume()
         check(self.options)
         with tempfile.TemporaryDirectory(prefix="aotdyn-") as scratch:
             folder = Path(scratch)
             self.about = ambient.about()
             try:
                 with ambient.compiling(), events.phase("compile"):
-                    made = making.make(self.program, inputs, self.options, folder)
+                    made = making.make(self.program, inputs, self.options, folder, self.frozen)
             except (RecursionError, MemoryError):
                 raise
             except Exception as error:
                 interrupted.hand_on(error)
-                self.failed(digest, failures.of(error), jobs.encode(self.program, inputs, self.options, digest))
+                self.failed(
+                    digest, failures.of(error), jobs.encode(self.program, inputs, self.options, digest, self.frozen)
+                )
                 log.debug("inductor's failure", exc_info=error)
                 return self.eager()
             return self.arrived(digest, made.files, made.lasting, folder, inputs)
@@ -357,7 +383,11 @@ class Job:
 
     def of_one_size(self) -> Job:
         """The same for the graph with every size fixed."""
-        return Job(programs.static(self.program), self.options, self.store, self.key, self.locate, self.policy)
+        return self.like(programs.static(self.program), self.frozen)
+
+    def like(self, program: Program | None = None, frozen: Sequence[int] = ()) -> Job:
+        """A job in the same store under the same policy."""
+        return Job(program or self.program, self.options, self.store, self.key, self.locate, self.policy, frozen)
 
     def per_shape(self) -> Compiled:
         """A kernel for each tuple of sizes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -109,6 +109,8 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     options: dict[str, Any]
     ambient: Ambient
     threads: int
+    frozen: list[int] = []
+    "inputs that the kernel is to hold: their values are the program's"
 
     def graph(self) -> Program:
         """The graph; Unlike where it names a function that isn't here."""
@@ -119,15 +121,20 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encode(
-    program: Program, inputs: Sequence[torch.Tensor], options: Mapping[str, Any], digest: str | None
+    program: Program,
+    inputs: Sequence[torch.Tensor],
+    options: Mapping[str, Any],
+    digest: str | None,
+    frozen: Collection[int] = (),
 ) -> bytes | None:
     """A job as bytes; None for what another process couldn't compile the same."""
     if digest is None or not all(_found_anywhere(step.target) for step in _steps(program)):
         return None
     try:
         numbers: dict[int, int] = {}
-        tensors = [_tensor(each, numbers) for each in inputs]
-        job = Job(digest, data.encode(program), tensors, dict(options), ambient(), torch.get_num_threads())
+        tensors = [_tensor(each, numbers, i in frozen) for i, each in enumerate(inputs)]
+        threads = torch.get_num_threads()
+        job = Job(digest, data.encode(program), tensors, dict(options), ambient(), threads, list(frozen))
         return msgspec.msgpack.encode(job)
     except (data.NotDurable, TypeError, OverflowError):
         return None
@@ -164,12 +171,13 @@ def _found_anywhere(target: Any) -> bool:
     return module is None or module.partition(".")[0] in OURS
 
 
-def _tensor(tensor: torch.Tensor, numbers: dict[int, int]) -> Tensor:
+def _tensor(tensor: torch.Tensor, numbers: dict[int, int], whole: bool = False) -> Tensor:
+    """What a tensor is like, with its values if they are wanted as a `whole`."""
     storage = tensor.untyped_storage()
     number = numbers.setdefault(context.storage(tensor), len(numbers))
     size = tensor.numel() * tensor.element_size()
     values = b""
-    if tensor.dtype in WHOLE and 0 < size <= VALUES:
+    if size and (whole or (tensor.dtype in WHOLE and size <= VALUES)):
         dense = tensor.detach().contiguous()
         values = ctypes.string_at(dense.data_ptr(), size)
     return Tensor(

@@ -39,8 +39,16 @@ class Made:
     lasting: bool = True
 
 
-def make(program: Program, inputs: Sequence[torch.Tensor], options: dict[str, Any], scratch: Path) -> Made:
+def make(
+    program: Program,
+    inputs: Sequence[torch.Tensor],
+    options: dict[str, Any],
+    scratch: Path,
+    frozen: Sequence[int] = (),
+) -> Made:
     """Compile a graph for inputs like these; files that aren't bytes lie in `scratch`.
+
+    `frozen` inputs are folded in where the graph records no gradient and doesn't write to them.
 
     Raises:
         Exception: what inductor raises; `lasting` tells whether it would in every process.
@@ -48,7 +56,7 @@ def make(program: Program, inputs: Sequence[torch.Tensor], options: dict[str, An
     inputs = list(inputs)
     try:
         with context.preserved(), fast_checks.vector_instructions():
-            return _make(program, inputs, options, scratch)
+            return _make(program, inputs, options, scratch, frozen)
     except Unsuitable as error:
         return Made({EAGER: str(error).encode()})
     except context.Specialized as error:
@@ -57,7 +65,9 @@ def make(program: Program, inputs: Sequence[torch.Tensor], options: dict[str, An
         return Made({EAGER: str(error).encode()})  # facts about numbers of the data
 
 
-def _make(program: Program, inputs: list[torch.Tensor], options: dict[str, Any], scratch: Path) -> Made:
+def _make(
+    program: Program, inputs: list[torch.Tensor], options: dict[str, Any], scratch: Path, frozen: Sequence[int]
+) -> Made:
     module = programs.to_module(program)
     mode, fakes = context.fake_inputs(program, inputs)
     seen = context.interpret(module, mode, fakes)
@@ -71,10 +81,11 @@ def _make(program: Program, inputs: list[torch.Tensor], options: dict[str, Any],
         if overlapping:
             raise Unsuitable("it writes to inputs that share memory")
         parts = split.split(module, program.inputs, seen)
-        if parts.inner is None:
+        if parts.inner is None or frozen:
             seen.hidden = _hidden(module, program, inputs, seen)
             parts = split.split(module, program.inputs, seen)
-        return _kernel(program, inputs, parts, None, options, scratch)
+        kept = [number for number in frozen if number not in parts.written]
+        return _kernel(program, inputs, parts, None, options, scratch, kept)
     _check_gradients(seen, bool(overlapping))
     seen.hidden = _hidden(module, program, inputs, seen)
     parts = split.split(module, program.inputs, seen)
@@ -118,13 +129,15 @@ def _kernel(
     seen: Interpreted | None,
     options: dict[str, Any],
     scratch: Path,
+    frozen: Sequence[int] = (),
 ) -> Made:
     """Compile a kernel; with gradients if there is what was `seen` of them."""
     files: Files = {OUTER: data.encode(parts.outer)}
     if parts.inner is not None and seen is not None:
         files |= joint.package(parts, program, inputs, seen, options, scratch)
     elif parts.inner is not None:
-        files |= packages.package(parts.inner, program, [tensor.detach() for tensor in inputs], options, scratch)
+        plain = [tensor.detach() for tensor in inputs]
+        files |= packages.package(parts.inner, program, plain, options, scratch, frozen)
     return Made(files)
 
 

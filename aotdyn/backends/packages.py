@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from aotdyn.backends import conditions, context
+from aotdyn.backends import conditions, context, freezing
 from aotdyn.backends.context import Compiled
 from aotdyn.graph import build
 from aotdyn.graph import program as programs
@@ -28,9 +28,14 @@ Files = dict[str, bytes | Path]
 
 
 def package(
-    module: fx.GraphModule, program: Program, inputs: list[torch.Tensor], options: dict[str, Any], scratch: Path
+    module: fx.GraphModule,
+    program: Program,
+    inputs: list[torch.Tensor],
+    options: dict[str, Any],
+    scratch: Path,
+    frozen: Sequence[int] = (),
 ) -> Files:
-    """Compile a graph without gradients: the files of its kernel, in `scratch`.
+    """Compile a graph without gradients: the files of its kernel, in `scratch`. It holds the `frozen` inputs.
 
     Raises:
         Specialized: the kernel would hold for some sizes only, which nothing guards.
@@ -38,9 +43,16 @@ def package(
     """
     known = known_facts(program, inputs)
     mode, fakes = context.fake_inputs(program, inputs)
-    with build.quiet(), torch._guards.tracing(torch._guards.TracingContext(mode)):
-        files = library(module, fakes, MODEL, options, scratch)
+    # Inductor's own folding of constants looks for a module's parameters in a tracing context: there are none.
+    tracing = None if frozen else torch._guards.TracingContext(mode)
+    taken = [fake for number, fake in enumerate(fakes) if number not in frozen]
+    if frozen:
+        module, options = freezing.folded(module, inputs, frozen), {"freezing": True, **options}
+    with build.quiet(), torch._guards.tracing(tracing):
+        files = library(module, taken, MODEL, options, scratch)
         relied_on = context.relied_on(mode, fakes, known)
+    if frozen:
+        files[freezing.FROZEN] = freezing.encode(frozen)
     if relied_on:
         files[CONDITIONS] = conditions.encode(relied_on)
     return files

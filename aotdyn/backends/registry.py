@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from aotdyn import config, interrupted
+from aotdyn import collecting, config, interrupted
 from aotdyn.backends import aliasing, context
 from aotdyn.backends.choice import NOW, Policy
 from aotdyn.backends.context import Compiled
@@ -157,6 +157,7 @@ def _callable(
 
     def compile_one(module: fx.GraphModule, inputs: list[torch.Tensor]) -> Compiled:
         assert backend.function is not None
+        collecting.resume()
         try:
             compiled = backend.function(module, inputs, **keywords)
         except Exception as error:

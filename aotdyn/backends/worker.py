@@ -79,10 +79,10 @@ def _made(data: bytes, scratch: Path) -> tuple[dict[str, bytes | Path], bool]:
     with torch.inference_mode(job.ambient.inference):
         torch._C._set_grad_enabled(job.ambient.grad)
         inputs = jobs.inputs(job)
-        if inductor.kernel_key(program, inputs, job.options) != job.digest:
+        if inductor.kernel_key(program, inputs, job.options, job.frozen) != job.digest:
             raise jobs.Unlike("its inputs aren't the same in another process")
         with ambient.compiling():
-            made = making.make(program, inputs, job.options, scratch)
+            made = making.make(program, inputs, job.options, scratch, job.frozen)
     return made.files, made.lasting
 
 

@@ -63,6 +63,8 @@ def parser(command: str) -> argparse.ArgumentParser:
     add("--jobs", metavar="N", help="processes that compile; half of the processors by default")
     add("--mode", choices=("default", "max-autotune"), help="inductor's preset")
     add("--option", metavar="K=V", action="append", default=[], help="an option of inductor's; may be given often")
+    add("--freeze", action="store_true", help="fold parameters into kernels as constants, where no gradient is "
+        "recorded; each call compares what they hold")  # fmt: skip
     if command != "build":
         add("--exit-wait", metavar="SECONDS", help="how long to wait at the end for kernels that are being compiled "
             "for the next start; 60 by default, 0 never waits")  # fmt: skip
@@ -135,6 +137,7 @@ def _configure(args: argparse.Namespace, target: str) -> config.Options:
         choose=args.choose,
         jobs=args.jobs,
         mode=args.mode,
+        freeze=True if args.freeze else None,
         exit_wait=getattr(args, "exit_wait", None),
     )
     options = config.current()

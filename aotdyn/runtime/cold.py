@@ -251,7 +251,7 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
         options = extent.backend_options
         if registry.resolve(backend) == registry.Backend("inductor"):
             options = {**chosen.inductor(), **options}
-        policy = registry.Policy(chosen.compile == "background", chosen.choose == "measured")
+        policy = registry.Policy(chosen.compile == "background", chosen.choose == "measured", chosen.freeze)
         return registry.compile(known, inputs, backend, options, store(extent), key, fresh=fresh, policy=policy)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from aotdyn import config, errors, interrupted
+from aotdyn import collecting, config, errors, interrupted
 from aotdyn.guards import naming
 from aotdyn.guards.kinds import Reason, merged
 from aotdyn.report import events
@@ -315,7 +315,8 @@ class Entry:
         if not self._lock.acquire(blocking=False):
             return None  # another thread traces, or this one met the function again while it does
         try:
-            line = self._find(args)
+            with collecting.put_off():
+                line = self._find(args)
         finally:
             self._lock.release()
         if line is None:
@@ -517,6 +518,7 @@ class Entry:
     def _trace(self, args: tuple[Any, ...], found: limit.Count) -> Variant | None:
         from aotdyn.runtime import cold
 
+        collecting.resume()
         if self.variants:
             self._again(args)
             self._learn(args)
