@@ -188,7 +188,8 @@ def data(t: Any, tensor: Tensor) -> Value | None:
 
 def flows(t: Any, obj: Any, source: Source) -> bool:
     """Whether a number from outside is taken as a Flow."""
-    return type(obj) in NUMBERS and source in t.sizes.policy.numbers and source not in t.looked_at
+    varies = source in t.sizes.policy.numbers or t.sizes.is_address(obj, source)
+    return type(obj) in NUMBERS and varies and source not in t.looked_at
 
 
 def arithmetic(t: Any, symbol: str, a: Value, b: Value) -> Flow | None:

@@ -26,10 +26,12 @@ from aotdyn.guards.sources import Arg, Pure, Source, SourceTable
 from aotdyn.runtime.beforehand import forwards
 from aotdyn.runtime.variant import GuardData, Inlined
 
-from .control import LookedAt
+from .control import LeaveAlone, LookedAt
 from .values import Const, Lazy, Scalar, Tensor, Value
 
 SIZED = "torch.empty"
+LARGE = 2**32
+"""Few sizes are as large, and most addresses are larger."""
 
 
 @dataclass(frozen=True)
@@ -174,10 +176,23 @@ class Sizes:
         """Whether an int becomes a symbol: it was seen to move, and isn't below 2."""
         if type(obj) is not int or not 1 < obj < 2**62 or self.t.options.specialize_int:
             return False
-        return source in self.policy.known or source in self.told or (self.policy.all and isinstance(source, Arg))
+        moved = source in self.policy.known or source in self.told or (self.policy.all and isinstance(source, Arg))
+        return moved or self.is_address(obj, source)
+
+    def is_address(self, obj: Any, source: Source) -> bool:
+        """Whether an int is taken for what another process has another of: a large one that a break has left.
+
+        Python gave it: the address of a tensor's data, an `id`, a time in nanoseconds.
+        """
+        return type(obj) is int and obj >= LARGE and self.t.spec.offset > 0 and isinstance(source, Arg)
 
     def number(self, obj: int, source: Source) -> Scalar:
-        """An int as a symbol: it comes as the size of an empty tensor."""
+        """An int as a symbol: it comes as the size of an empty tensor.
+
+        LeaveAlone where an attempt has made a constant of what another process has another of.
+        """
+        if ("address", source) in self.t.looked_at:
+            raise LeaveAlone(f"{source} is a number of this process alone, and its value decides")
         node, fake = self.carried(SIZED, obj, source, (0,))
         self.numbers[source] = obj
         return Scalar(*self._read(len(self.inputs) - 1, 0, node, fake), source)
@@ -248,6 +263,9 @@ class Sizes:
             if number in self.numbers and isinstance(each.source, Pure):
                 if self._free(each.shape[0]):
                     self.t.guard("TYPE", number, int)
+                elif self.is_address(self.numbers[number], number):
+                    mark: Any = ("address", number)
+                    raise LookedAt(frozenset({mark}))
                 else:
                     self.t.guard("CONST", number, self.numbers[number])
 

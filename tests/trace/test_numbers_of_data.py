@@ -244,3 +244,39 @@ def test_a_place_of_data_in_what_nobody_else_sees_is_copied(f, copies):
         assert torch.equal(a, b)
         assert a.stride() == b.stride()
     assert ("index.Tensor" in graphs[0].code) is copies
+
+
+def test_addresses_are_no_constants_of_a_variant(project):
+    """A second process, where they are others, traces nothing."""
+    project.write(
+        "app.py",
+        """
+        import time
+        import aotdyn, torch
+
+        def compares(x):
+            y = x * 2
+            return y + 1 if y.data_ptr() != x.data_ptr() else y
+
+        def reckons(x):
+            y = x * 2
+            begun = time.perf_counter_ns()
+            z = y + x.data_ptr() % 1
+            return z, time.perf_counter_ns() >= begun
+
+        def keeps(x):
+            seen = {x.data_ptr(): x * 2}
+            return seen[x.data_ptr()] + 1, len(seen)
+
+        kept = []
+        for function in (compares, reckons, keeps):
+            compiled = aotdyn.compile(function, backend="eager")
+            for n in range(4):
+                kept.append(torch.arange(3.0 + n))
+                assert str(compiled(kept[-1])) == str(function(kept[-1]))
+        print(aotdyn.stats()["traced"], aotdyn.stats()["process_local_variants"])
+        """,
+    )
+    cold, warm = (project.python("app.py") for _ in range(2))
+    assert not cold.returncode, cold.stderr
+    assert warm.stdout.split() == ["0", "0"], (cold.stdout, warm.stderr)
