@@ -63,8 +63,9 @@ def package(
     """
     from torch._inductor import config
 
-    if any(tensor.is_complex() for tensor in build.tensors(list(seen.values.values()))):
-        raise Unsuitable("it computes complex numbers")
+    given = [seen.values[node] for node in parts.computed]
+    if any(tensor.is_complex() for tensor in build.tensors([*inputs, *given])):
+        raise Unsuitable("it takes or gives complex numbers")
     written = parts.written
     whole, differentiable = functional(parts, seen)
     leaves = own_leaves(inputs)
@@ -115,6 +116,8 @@ def _given(made: Halves, results: Sequence[torch.Tensor], mode: FakeTensorMode) 
     first = len(made.plan.sizes)
     for place, (kind, number) in enumerate(made.plan.saved, first):
         fake, real = given[place], results[number] if kind == "result" else None
+        if real is not None and (real.is_conj() or real.is_neg()):
+            raise Unsuitable("what is saved is the conjugate of what lies in memory")
         if real is None or [_hint(each) for each in fake.stride()] == list(real.stride()):
             continue
         if any(isinstance(each, torch.SymInt) for each in (*fake.shape, *fake.stride())):

@@ -318,10 +318,26 @@ def test_a_call_under_autocast_and_hooks():
     assert not {"graphs_compiled_each_time", "backend_failures"} & set(events.snapshot())
 
 
+def spectrum(x, y):
+    return (torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real @ y).relu()
+
+
+def test_complex_numbers_within_a_half_are_stored():
+    def take(function):
+        x, y = random(3, 4), random(4, 4)
+        return torch.autograd.grad(function(x, y).sum(), (x, y))
+
+    torch.manual_seed(0)
+    wanted = take(spectrum)
+    torch.manual_seed(0)
+    assert all(map(same, wanted, take(compiled(spectrum))))
+    assert not {"graphs_compiled_each_time", "backend_failures"} & set(events.snapshot())
+
+
 def rotates(x, n):
     n += 1
     z = torch.view_as_complex(x.view(3, 2, 2)) * torch.tensor([1j, 1 + 1j])
-    return torch.view_as_real(z).flatten(1) * n, F.dropout(z.abs(), 0.5), x[0]
+    return torch.view_as_real(z).flatten(1) * n, F.dropout(z.abs(), 0.5), x[0], z.detach() * 2
 
 
 def aot_eager(module: torch.fx.GraphModule, inputs: list[torch.Tensor], config_patches: Any) -> Callable[..., Any]:
