@@ -76,6 +76,8 @@ class Later(Ways):
         """Go on with what the worker made."""
         folder = self._ticket.folder
         run = self._job.opened(folder, inputs) if folder is not None else None
+        if folder is not None and run is None:
+            self._job.unloadable(self._digest, inputs)
         if run is None and self._elsewhere():
             run = self._job.make(self._digest, inputs)
         self.settle(self._eager if run is None else self._job.ready(run, self._digest, inputs, lambda: self._eager))

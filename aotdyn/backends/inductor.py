@@ -253,7 +253,10 @@ class Job:
         directory = self.store.kernel_path(digest)
         if directory is None:
             return self.eager() if failures.known(self.store, digest) else None
-        return self.opened(directory, inputs)
+        run = self.opened(directory, inputs)
+        if run is None:
+            self.store.drop_kernel(digest)  # or what is made in its place wouldn't be kept
+        return run
 
     def opened(self, directory: Path, inputs: list[torch.Tensor]) -> Compiled | None:
         """The callable of a kernel's directory; None, and a warning, where it can't be loaded here."""
@@ -352,7 +355,17 @@ class Job:
         directory = self.save(digest, files) if lasting else None
         if directory is None:
             directory = _written_to(folder, files)
-        return self.open(directory, inputs)
+        run = self.opened(directory, inputs)
+        if run is None:
+            self.unloadable(digest, inputs)
+        return run or self.eager()
+
+    def unloadable(self, digest: str | None, inputs: list[torch.Tensor]) -> None:
+        """Keep that what this compiler makes of the graph can't be loaded here."""
+        if self.store is not None and digest is not None:
+            self.store.drop_kernel(digest)
+        failure = failures.Failure(failures.COMPILER, "the kernel that was made of it can't be loaded on this machine")
+        self.failed(digest, failure, jobs.encode(self.program, inputs, self.options, digest, self.frozen))
 
     def failed(self, digest: str | None, failure: failures.Failure, job: bytes | None) -> None:
         """Say that a graph can't be compiled, and keep that for as long as the compiler stays the same."""

@@ -239,6 +239,11 @@ class Store:
             usage.account(self._layout.base).holds(key)
         return None if found is None else Path(directory)
 
+    def drop_kernel(self, key: str) -> None:
+        """Remove a kernel that turned out to be of no use here, so that another can take its place."""
+        if self._writes and self.root is not None and valid_key(key):
+            disk.remove(self._layout.kernel(key))
+
     def save_kernel(
         self, key: str, files: Mapping[str, bytes | Path], graph: str = "", about: Mapping[str, str] | None = None
     ) -> Path | None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from aotdyn.backends import inductor, registry, unbacked
+from aotdyn.backends import inductor, making, registry, unbacked
 from aotdyn.errors import BackendError
-from aotdyn.graph import build
+from aotdyn.graph import build, data
 from aotdyn.graph.program import Input, Program, Ref, Step
 from aotdyn.store.store import Store
 
@@ -64,6 +64,35 @@ def test_a_kernel_that_cannot_be_loaded_is_compiled_again(store, tmp_path, caplo
     job.store = Broken(None)
     assert job.load("key", []) is None
     assert len(caplog.records) == 1
+
+
+def test_a_kernel_that_no_compile_makes_loadable_has_a_verdict(tmp_path, monkeypatch):
+    made: list[dict[str, bytes]] = []
+
+    def make(program: Program, inputs: Any, options: Any, scratch: Path, frozen: Any) -> making.Made:
+        outer = Program([*program.inputs, Input("k0")], [], (Ref(1),))
+        made.append({"outer.graph": data.encode(outer), "model.so": b"no library"})
+        return making.Made(made[-1])
+
+    monkeypatch.setattr(making, "make", make)
+    tmp_path.chmod(0o700)
+    for _ in range(2):
+        run = registry.compile(program(), [torch.ones(3)], "inductor", None, Store(tmp_path))
+        assert run(torch.ones(3))[0].tolist() == [2.0] * 3
+    assert len(made) == 1
+
+
+def test_a_stored_kernel_that_cannot_be_loaded_gives_way_to_another(tmp_path, monkeypatch):
+    made: list[Any] = []
+    key = inductor.kernel_key(program(), [torch.ones(3)], {})
+    tmp_path.chmod(0o700)
+    store = Store(tmp_path)
+    store.save_kernel(key, {"outer.graph": b"nonsense"})
+    monkeypatch.setattr(making, "make", lambda *args: made.append(args) or making.Made({"eager": b"because"}))
+    for _ in range(2):
+        registry.compile(program(), [torch.ones(3)], "inductor", None, store)
+    assert len(made) == 1
+    assert (store.kernel_path(key) / "eager").exists()
 
 
 def program() -> Program:
