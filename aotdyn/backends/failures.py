@@ -7,6 +7,7 @@ It holds the compile job as data: `aotdyn cache show --repro` makes a script of 
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import logging
@@ -46,7 +47,8 @@ def of(error: BaseException) -> Failure:
     if isinstance(error, jobs.Unlike):
         return Failure(ELSEWHERE, str(error))
     cause = making.inner(error) if isinstance(error, Exception) else error
-    passing = isinstance(cause, OSError) and not isinstance(cause, subprocess.SubprocessError)
+    full = os.strerror(errno.ENOSPC) in str(error)  # what a compiler says that found no room
+    passing = full or (isinstance(cause, OSError) and not isinstance(cause, subprocess.SubprocessError))
     lines = str(error).strip().splitlines() or [""]
     return Failure(PASSING if passing else COMPILER, f"{type(error).__name__}: {lines[0]}"[:300], str(error)[:20_000])
 

@@ -27,6 +27,7 @@ from typing import Any, Protocol
 from aotdyn import config
 from aotdyn.backends import failures, spool
 from aotdyn.backends.failures import Failure
+from aotdyn.backends.worker import FULL
 from aotdyn.report import events
 
 log = logging.getLogger("aotdyn.backends")
@@ -165,6 +166,8 @@ class Pool:
 
     def _crash(self, worker: subprocess.Popen[bytes]) -> Failure:
         code = worker.returncode
+        if code == FULL:
+            return Failure(failures.PASSING, "there is no room on the disk for what a compile makes")
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         return Failure(failures.COMPILER, f"the compiling process ended by {how}", spool.log(self.folder, worker.pid))
 

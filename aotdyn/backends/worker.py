@@ -22,6 +22,9 @@ IDLE = 20.0
 
 LONGEST = 1e6
 
+FULL = 75
+"Exit status of a worker that can't even say that there is no room: EX_TEMPFAIL."
+
 GRACE = 15.0
 "Seconds past its time after which a job is cut off even where no Python code runs."
 
@@ -64,7 +67,11 @@ def _compile(folder: Path, number: int, job: bytes, timeout: float) -> None:
         spool.finish(folder, number, files, outcome)
     except OSError as error:
         shutil.rmtree(folder / f"{number:06}.part", ignore_errors=True)
-        spool.finish(folder, number, {}, spool.Outcome(False, 0, failures.of(error)))
+        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            spool.finish(folder, number, {}, spool.Outcome(False, 0, failures.of(error)))
+        except OSError:
+            sys.exit(FULL)
     shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -73,6 +80,7 @@ def _made(data: bytes, scratch: Path) -> tuple[dict[str, bytes | Path], bool]:
 
     from aotdyn.backends import ambient, inductor, jobs, making
 
+    _keep_within(scratch.parent)
     job = jobs.decode(data)
     program = job.graph()
     job.ambient.enter(job.threads)
@@ -84,6 +92,14 @@ def _made(data: bytes, scratch: Path) -> tuple[dict[str, bytes | Path], bool]:
         with ambient.compiling():
             made = making.make(program, inputs, job.options, scratch, job.frozen)
     return made.files, made.lasting
+
+
+def _keep_within(folder: Path) -> None:
+    """Have what a compiler leaves behind when it is cut off lie in the folder, and go with it; not inductor's cache."""
+    from torch._inductor.runtime import cache_dir_utils
+
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", cache_dir_utils.default_cache_dir())
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 
 def _give_up(folder: Path, number: int, timeout: float) -> None:

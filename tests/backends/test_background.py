@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -9,10 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
 import pytest
+
+from aotdyn.backends import failures, pool, spool, worker
 
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler")
 
@@ -168,3 +172,35 @@ def test_a_compiler_that_fails_leaves_the_program_eager_once(project):
     assert (done.returncode, done.stderr) == (0, "")
     done = project.run("--backend=inductor", "--require-warm", "--exit-wait=0", "app.py")
     assert done.returncode == 3, "another compiler is another try"
+
+
+class Worker:
+    pid, returncode = 0, worker.FULL
+
+
+def test_a_disk_that_is_full_is_no_verdict(tmp_path, monkeypatch):
+    """Neither where a compiler says so, nor where a worker has no room to say anything."""
+    error = RuntimeError(f"fatal error: error writing to /tmp/x.s: {os.strerror(errno.ENOSPC)}")
+    assert failures.of(error).kind == failures.PASSING
+
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(worker, "_made", lambda job, scratch: ({"model.so": b"x"}, True))
+    monkeypatch.setattr(spool, "finish", full)
+    with pytest.raises(SystemExit) as ended:
+        worker._compile(tmp_path, 0, b"", 60.0)
+    assert ended.value.code == worker.FULL
+    assert list(tmp_path.iterdir()) == []
+    assert pool.Pool._crash(object.__new__(pool.Pool), Worker).kind == failures.PASSING  # type: ignore[arg-type]
+
+
+def test_what_a_compiler_leaves_behind_lies_with_the_jobs(tmp_path, monkeypatch):
+    for name in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR"):
+        monkeypatch.setenv(name, "x")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    usual = tempfile.gettempdir()
+    worker._keep_within(tmp_path)
+    assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(tmp_path)
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"].startswith(usual)
