@@ -5,8 +5,9 @@
 
 A program names the packages to hook in a comment line, `# hook: one, two`. The three ways are run one behind the other,
 so that a machine that others use as well is as busy for each. Shown are seconds of work (user and system time of the
-process and its children) and, in brackets, of the clock; how many times as much as plainly; and whether the output is
-the same.
+process and its children) and, in brackets, of the clock; how many times as much as plainly; whether the output is the
+same; and what `--stats` says of the warm process: calls of operators in graphs and, as far as is known, outside of
+them, and calls with tensors of functions that no graph served.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ def line(program: Path, runs: dict[str, Run]) -> str:
     cells += ["same" if same else "DIFFERS", *(f"{name} {told.get(name)}" for name in COLUMNS)]
     put_off = told.get("put_off")
     cells.append(f"put off {len(put_off) if isinstance(put_off, list) else '?'}")
+    calls = f"{told.get('tensor_calls_captured')} captured, {told.get('tensor_calls_eager')} eager"
+    cells.append(f"{calls}, {told.get('calls_left')} calls left")
     return " | ".join(cells)
 
 

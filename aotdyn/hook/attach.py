@@ -115,7 +115,7 @@ def _is_sparing(code: CodeType) -> bool:
     from aotdyn.runtime import thrift
 
     seat = switchboard.seat_in(code)
-    return seat is not None and thrift.terms(_of_the_program(switchboard.boards[seat.board].module)) == "packages"
+    return seat is not None and thrift.terms(of_the_program(switchboard.boards[seat.board].module)) == "packages"
 
 
 _worth: Any = None
@@ -134,7 +134,7 @@ def _with_torch() -> Any:
     return worth
 
 
-def _of_the_program(module: str) -> bool:
+def of_the_program(module: str) -> bool:
     """Whether a hooked module is of the program that is run, rather than of a package that somebody named."""
     from aotdyn.hook.finder import finder
 
@@ -165,4 +165,4 @@ def _first(*args: Any) -> Any:
     name = switchboard.dispatcher(seat, frame.f_code)
     stub = stub_of(name, frame.f_code)
     spec = FrameSpec(switchboard.boards[seat.board].module, stub.qualname, stub.digest, 0, stub.params, "", stub.cells)
-    return dispatch.install_stub(name, spec, frame.f_globals, args, _of_the_program(spec.module))
+    return dispatch.install_stub(name, spec, frame.f_globals, args, of_the_program(spec.module))

@@ -43,6 +43,8 @@ class HookedSourceLoader(SourceFileLoader):
         if code is None:
             source = self.get_data(path)
             code = modules.load(modules.by_digest(fullname, source), fullname, path)
+            if code is None and not modules.fits(fullname):
+                return super().get_code(fullname)
             code = code or modules.make(fullname, source, self.source_to_code(source, path))
             modules.keep(place, fullname, source)
         return code
@@ -58,4 +60,6 @@ class HookedZipLoader(zipimport.zipimporter):
             return super().get_code(fullname)
         source = self.get_data(path)
         code = modules.load(modules.by_digest(fullname, source), fullname, path)
+        if code is None and not modules.fits(fullname):
+            return super().get_code(fullname)
         return code or modules.make(fullname, source, super().get_code(fullname))

@@ -27,7 +27,7 @@ from types import CodeType
 from typing import Any
 
 from aotdyn import config
-from aotdyn.hook.attach import attach, log
+from aotdyn.hook.attach import attach, log, of_the_program
 from aotdyn.report import events
 
 SETTLED = 2.0
@@ -38,6 +38,8 @@ _FORM = 4
 
 _store: tuple[Any, Any] | None = None
 _busy = threading.local()
+_known: set[str] = set()
+"Keys of what was found in the store."
 
 
 def load(key: str, name: str, path: str) -> CodeType | None:
@@ -56,6 +58,7 @@ def load(key: str, name: str, path: str) -> CodeType | None:
         blob = None if store is None else store.module(key)
         if blob is None:
             return None
+        _known.add(key)
         code, *facts = marshal.loads(blob)
         attach(*facts)
     except (ValueError, EOFError, TypeError) as error:
@@ -66,6 +69,13 @@ def load(key: str, name: str, path: str) -> CodeType | None:
     if code.co_filename != path:  # as importlib does for a .pyc (`_compile_bytecode`)
         _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]
     return code
+
+
+def fits(name: str) -> bool:
+    """Whether the policy has time for the stubs of a module that isn't stored: see `runtime.thrift`."""
+    from aotdyn.runtime import thrift
+
+    return of_the_program(name) or thrift.may_rewrite(name, bool(_known))
 
 
 def make(name: str, source: bytes, ordinary: CodeType, wherever: str = "") -> CodeType:

@@ -26,10 +26,12 @@ PATIENCE = 16
 "Calls, for each call of a caller that may be traced itself, in which a function waits for that."
 FREE = 3.0
 "Seconds that tracing may take of the program that is run, whatever its share."
-LOADING = 1.0
+LOADING = 1.5
 "Seconds that the tracer takes to load, which the first trace has to afford as well."
 EARLY = 2.0
 "Seconds of a process's life in which no share is asked for."
+REWRITING = 2.0
+"Seconds that stubs of packages may take whatever the share; in a process that finds stored ones a quarter of them."
 LATER = 5.0
 """By this the packages' share is divided in a process that finds what an earlier one has stored.
 
@@ -149,12 +151,28 @@ def time_left(terms: str, owed: bool = False) -> float:
     earlier process has put the function off: no process spends the program's own seconds on it again.
     """
     elapsed = min(time.perf_counter() - events.started, time.process_time())
-    share = chosen().thrift_share * elapsed - (0.0 if "aotdyn.trace.api" in sys.modules else LOADING)
+    share, loading = chosen().thrift_share * elapsed, 0.0 if "aotdyn.trace.api" in sys.modules else LOADING
     if terms == "program":
-        return max(share, 0.0 if owed else FREE) - events.spent(SPENT)
+        return max(share - loading, 0.0 if owed else FREE) - events.spent(SPENT)
     if warm:
-        return share / LATER - events.spent(SPENT)
-    return EARLY if elapsed < EARLY else share - events.spent((*SPENT, "compile"))
+        return share / LATER - loading - events.spent(SPENT)
+    return EARLY if elapsed < EARLY else share - loading - events.spent((*SPENT, "compile"))
+
+
+def may_rewrite(module: str, known: bool) -> bool:
+    """Whether there is time to give a package's module its stubs; else it is loaded as it is, and told as put off.
+
+    `known` says that this process has found modules that an earlier one has rewritten.
+    """
+    if terms(False) != "packages":
+        return True
+    share = chosen().thrift_share * time.process_time()
+    free = REWRITING / AGAIN if known else REWRITING
+    if events.spent(("rewrite",)) < max(free, share / LATER if known else share):
+        _put_off.pop(module, None)
+        return True
+    _put_off[module] = "its stubs: rewriting has had its share of the time (thrift_share)"
+    return False
 
 
 def too_busy(entry: Entry) -> bool:
@@ -262,7 +280,8 @@ def bounded(options: config.Options, terms: str) -> config.Options:
     """The options of one trace under thrift: it may not take much more than is left."""
     import msgspec
 
-    seconds = min(options.max_seconds, max(time_left(terms), 0.0) + DEBT)
+    beyond = DEBT / LATER if warm and terms == "packages" else DEBT
+    seconds = min(options.max_seconds, max(time_left(terms), 0.0) + beyond)
     return msgspec.structs.replace(options, max_seconds=seconds)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+import types
 from typing import Any
 
 import pytest
@@ -112,6 +113,28 @@ def test_what_does_not_fit_is_put_off_and_told(project: Any) -> None:
     assert seen["put_off"] == []
 
 
+def test_stubs_that_do_not_fit_are_put_off(project: Any) -> None:
+    """A package that there is no time to rewrite is loaded as it is; a later process gives it stubs."""
+    project.write("lib/pkg.py", PACKAGE)
+    nothing = "from aotdyn.runtime import thrift\nthrift.REWRITING = 0.0\n"
+    project.write("app/app.py", f"{nothing}{textwrap.dedent(PROGRAM)}print(pkg.__cached__[-4:], pkg.__spec__.name)")
+    project.folder = project.folder / "app"
+    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    plain = project.python("app.py").stdout
+    cold, seen = _run(project, "cold", {**ROOM, "AOTDYN_THRIFT_SHARE": "1e-9"})
+    assert cold == plain
+    assert (seen["functions_stubbed"], seen["traced"]) == (1, 1)
+    assert [each["function"] for each in seen["put_off"]] == ["pkg"]
+    out, seen = _run(project, "next", ROOM)
+    assert out == plain
+    assert seen["functions_stubbed"] > 4
+    assert seen["put_off"] == []
+    out, seen = _run(project, "warm", {**ROOM, "AOTDYN_THRIFT_SHARE": "1e-9"})
+    assert out == plain
+    assert (seen["traced"], "pkg" in {each["function"] for each in seen["put_off"]}) == (0, False)
+    assert seen["graph_calls"] > 20
+
+
 def _variant(operations: int, guards: int = 1, offset: int = 0, **more: Any) -> Variant:
     return Variant(
         FrameSpec("m", "f", "d", offset),
@@ -169,6 +192,27 @@ def test_terms() -> None:
     }.items():
         with config.overrides(thrift=chosen):
             assert (thrift.terms(True), thrift.terms(False)) == whose
+
+
+@pytest.mark.parametrize(
+    ("terms", "found", "loaded", "left"),
+    [
+        ("packages", False, False, 25 - 1.5 - 2),
+        ("packages", False, True, 25 - 2),
+        ("packages", True, True, 5 - 2),
+        ("packages", True, False, 5 - 1.5 - 2),  # the tracer takes as long to load, however small the share
+        ("program", True, False, 25 - 1.5 - 2),
+        ("program", False, True, 25 - 2),
+    ],
+)
+def test_the_share(monkeypatch: pytest.MonkeyPatch, terms: str, found: bool, loaded: bool, left: float) -> None:
+    """Of 100 s of work a quarter; of packages in a process that found records a fifth of that; the tracer's loading."""
+    monkeypatch.setattr(thrift, "time", types.SimpleNamespace(perf_counter=lambda: 1e9, process_time=lambda: 100.0))
+    monkeypatch.setattr(thrift, "_options", config.Options())
+    monkeypatch.setattr(thrift, "warm", found)
+    monkeypatch.setattr(thrift.events, "spent", lambda _: 2.0)
+    monkeypatch.setattr(thrift, "sys", types.SimpleNamespace(modules={"aotdyn.trace.api": 1} if loaded else {}))
+    assert thrift.time_left(terms) == pytest.approx(left)
 
 
 def test_compile_knows_no_thrift(own_cache: None) -> None:
