@@ -144,14 +144,16 @@ def chosen() -> config.Options:
     return _options or config.current()
 
 
-def time_left(terms: str, owed: bool = False) -> float:
+def time_left(terms: str, owed: bool = False, tracing: bool = True) -> float:
     """Seconds that tracing may take now; below 0 where it has had more than its share already.
 
     Both sides are counted in work of a processor, so that a busy machine changes nothing. `owed` says that an
-    earlier process has put the function off: no process spends the program's own seconds on it again.
+    earlier process has put the function off: no process spends the program's own seconds on it again. Without
+    `tracing` it is only about reading what is stored, for which no tracer needs to be loaded.
     """
     elapsed = min(time.perf_counter() - events.started, time.process_time())
-    share, loading = chosen().thrift_share * elapsed, 0.0 if "aotdyn.trace.api" in sys.modules else LOADING
+    share = chosen().thrift_share * elapsed
+    loading = LOADING if tracing and "aotdyn.trace.api" not in sys.modules else 0.0
     if terms == "program":
         return max(share - loading, 0.0 if owed else FREE) - events.spent(SPENT)
     if warm:
@@ -177,7 +179,7 @@ def may_rewrite(module: str, known: bool) -> bool:
 
 def too_busy(entry: Entry) -> bool:
     """Whether there is no time even to look what the store holds for a function."""
-    if entry.lines or entry.extent.sparing == "program" or time_left("packages") > -DEBT:
+    if entry.lines or entry.extent.sparing == "program" or time_left("packages", tracing=False) > -DEBT:
         return False
     return not _put(entry, "loading has had its share of the time (thrift_share)")
 
@@ -200,7 +202,8 @@ def is_due(entry: Entry, frame: Any) -> bool:
     if calls < wanted << max(len(entry.variants) - 1, 0):
         return False
     if _waits(entry, frame):
-        entry.skip = min(calls, PATIENCE) // 2
+        # Where there is no time either, looking up the stack again and again would be all that it costs.
+        entry.skip = min(calls, PATIENCE) // 2 if time_left(terms) > 0 else _later(calls)
         return False
     if entry.needs and 2 * entry.needs > time_left(terms) + DEBT:
         return _put(entry, f"tracing takes more than {entry.needs:.1f} s")
@@ -255,8 +258,13 @@ def _put(entry: Entry, reason: str = "tracing has had its share of the time (thr
     _put_off[_name(entry)] = reason
     if entry.account is not None and entry.account.program:
         _owed[_name(entry)] = reason
-    entry.skip = max(1, min(calls // 2, 256))
+    entry.skip = _later(calls)
     return False
+
+
+def _later(calls: int) -> int:
+    """How many calls go by before a function is asked for again that was called so often."""
+    return max(1, min(calls // 2, 256))
 
 
 def _name(entry: Entry) -> str:

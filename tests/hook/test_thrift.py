@@ -213,6 +213,8 @@ def test_the_share(monkeypatch: pytest.MonkeyPatch, terms: str, found: bool, loa
     monkeypatch.setattr(thrift.events, "spent", lambda _: 2.0)
     monkeypatch.setattr(thrift, "sys", types.SimpleNamespace(modules={"aotdyn.trace.api": 1} if loaded else {}))
     assert thrift.time_left(terms) == pytest.approx(left)
+    if terms == "packages" and found:
+        assert thrift.time_left(terms, tracing=False) == 5 - 2
 
 
 def test_compile_knows_no_thrift(own_cache: None) -> None:
