@@ -20,7 +20,7 @@ from aotdyn.runtime.variant import FrameSpec
 
 __all__ = ["StubInfo", "dispatcher_name", "eligible", "original", "parameters", "spec_of", "stub", "stub_tree"]
 
-LOAD_CONST, EXTENDED_ARG = opmap["LOAD_CONST"], opmap["EXTENDED_ARG"]
+LOAD_CONST, EXTENDED_ARG, IF_NONE = (opmap[name] for name in ("LOAD_CONST", "EXTENDED_ARG", "POP_JUMP_FORWARD_IF_NONE"))
 _MOVES = frozenset(opmap[name] for name in version.MOVES) | {EXTENDED_ARG}
 OPTIMIZED, VARARGS, VARKEYWORDS = 0x1, 0x4, 0x8
 SUSPENDING = 0x20 | 0x80 | 0x100 | 0x200
@@ -151,9 +151,9 @@ def original(code: CodeType) -> CodeType:
     Equal to what it was, but for the size of the stack, which stays the stub's.
     """
     header, constants = header_units(code), _first_constant(code)
-    program = instructions(code.co_code)
     # The first jump leads to the POP_TOP in front of the body.
-    start = next(ins.end + 2 * ins.arg for ins in program if ins.op == "POP_JUMP_FORWARD_IF_NONE") // 2 + 1
+    distance, end = _first(code, IF_NONE)
+    start = end // 2 + distance + 1
     head, rest = tables.split_locations(code.co_linetable, header)
     body = tables.split_locations(rest, start - header)[1]
     shift = start - header
@@ -173,11 +173,16 @@ def original(code: CodeType) -> CodeType:
 
 def _first_constant(code: CodeType) -> int:
     """Index of the constant that `code` loads first: a stub's is its number, and stands behind the original's own."""
+    return _first(code, LOAD_CONST)[0]
+
+
+def _first(code: CodeType, wanted: int) -> tuple[int, int]:
+    """Of the first instruction with this operation the argument, and the byte offset behind it."""
     data, at, arg = code.co_code, 0, 0
-    while (op := data[at]) != LOAD_CONST:
+    while (op := data[at]) != wanted:
         arg = (arg | data[at + 1]) << 8 if op == EXTENDED_ARG else 0
         at += 2 + 2 * version.CACHES.get(op, 0)
-    return arg | data[at + 1]
+    return arg | data[at + 1], at + 2 + 2 * version.CACHES.get(op, 0)
 
 
 def arguments(code: CodeType) -> tuple[list[Load], list[Load]]:
