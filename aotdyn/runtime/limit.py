@@ -134,17 +134,15 @@ def _outermost(source: Source, env: Env) -> torch.nn.Module | None:
 
 
 def _modules(env: Env) -> list[torch.nn.Module]:
-    """The outermost modules on the ways to all sources, each once; what lies behind one isn't read."""
-    known: dict[int, torch.nn.Module | None] = {}
+    """The outermost modules on the ways to all sources, each once; what lies behind one isn't read.
 
-    def outermost(source: Source) -> torch.nn.Module | None:
-        if id(source) not in known:
-            above = outermost(source.bases[0]) if source.bases else None
-            known[id(source)] = _module(source, env) if above is None else above
-        return known[id(source)]
-
-    found = [outermost(source) for source in env.sources]
-    return list({id(module): module for module in found if module is not None}.values())
+    Bases stand before what is reached by them. (A function that calls itself would hold the arguments in a cycle.)
+    """
+    outermost: dict[int, torch.nn.Module | None] = {}
+    for source in env.sources:
+        above = outermost[id(source.bases[0])] if source.bases else None
+        outermost[id(source)] = _module(source, env) if above is None else above
+    return list({id(module): module for module in outermost.values() if module is not None}.values())
 
 
 def _module(source: Source, env: Env) -> torch.nn.Module | None:

@@ -84,3 +84,19 @@ def test_a_long_program_does_not_grow() -> None:
     del model, x
     assert _kept() == kept
     assert sum(reference() is not None for reference in references) <= 2
+
+
+def test_an_argument_goes_with_its_last_name():
+    """Neither the call that traces nor a later one holds it, and no collection is needed."""
+    f = aotdyn.compile(lambda x: x + x, backend="eager")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(2):
+            x = torch.rand(4)
+            seen = weakref.ref(x)
+            f(x)
+            del x
+            assert seen() is None
+    finally:
+        gc.enable()
