@@ -12,7 +12,7 @@ ARITHMETIC = {
 }  # fmt: skip
 """Binary operators: `__add__`, reflected `__radd__`, in place `__iadd__`."""
 COMPARISONS = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
-REFLECTED = {"<": "gt", "<=": "ge", "==": "eq", "!=": "ne", ">": "lt", ">=": "le"}
+REFLECTED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 """Comparisons the other way round."""
 SIGNS = {"-": "neg", "+": "pos", "~": "invert"}
 

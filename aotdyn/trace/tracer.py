@@ -8,10 +8,12 @@ Python's meaning (that is `model`) and runs no instruction (that is `frame`).
 from __future__ import annotations
 
 import builtins
+import collections
 import os
 import sys
 import time
 import types
+from collections import Counter
 from typing import Any, NoReturn
 
 import torch
@@ -137,6 +139,7 @@ class Tracer:
         self.polyfills: dict[Any, Function] = {}
         self.changed: dict[Value, bool] = {}
         self.changes = 0
+        self.deque_changes: Counter[Value] = Counter()  # an iterator over one ends where it has changed
         # What the epilogue does behind all: a helper's name and its arguments, or something that emits itself.
         self.postponed: list[Any] = []
         self.given_up: list[Value] = []  # arguments that a name of the traced frames has given up
@@ -426,6 +429,8 @@ class Tracer:
     def mutated(self, value: Value) -> None:
         """To be called before a value's state changes: remembers what the epilogue has to replay."""
         self.changes += 1
+        if isinstance(value, Sequence) and issubclass(value.cls, collections.deque):
+            self.deque_changes[value] += 1
         older = self.isolated and (value.source is not None or value.serial < self.isolated[-1])
         if older and value is not self.state.token:
             raise Break("a change of what exists outside, in a function that may run at another time or not at all")

@@ -142,3 +142,27 @@ def test_a_local_that_nobody_reads_lives_on(function, form, monkeypatch, capsys)
     monkeypatch.setenv("AOTDYN_CONTINUATIONS", form)
     compiled = aotdyn.compile(function, backend="eager")
     assert [compiled(torch.ones(2))[0] for _ in range(3)] == [True] * 3
+
+
+def test_what_a_call_is_noted_of_keeps_none_of_its_arguments() -> None:
+    class Bag:
+        pass
+
+    def f(x: torch.Tensor, bag: Bag) -> torch.Tensor:
+        return x + 1
+
+    compiled = aotdyn.compile(f, backend="eager")
+    compiled(
+        torch.ones(1), Bag()
+    )  # the first trace imports modules of torch that keep the frames they are imported from
+    gc.collect()
+    gc.disable()
+    try:
+        for size in (2, 3, 4):
+            bag = Bag()
+            gone = weakref.ref(bag)
+            compiled(torch.ones(size), bag)
+            del bag
+            assert gone() is None
+    finally:
+        gc.enable()

@@ -138,10 +138,11 @@ class Filter(Iterator):
 class Reversed(Iterator):
     """`reversed(sequence)` of a list, tuple, range, str or deque: `index` is the next position, -1 at the end."""
 
-    __slots__ = ("index", "sequence", "size")
+    __slots__ = ("before", "index", "sequence", "size")
 
-    def __init__(self, sequence: Sequence | Const) -> None:
+    def __init__(self, t: Any, sequence: Sequence | Const) -> None:
         super().__init__()
+        self.before = t.deque_changes[sequence]
         self.sequence = sequence
         self.size = len(self._items())
         self.index = self.size - 1
@@ -161,6 +162,7 @@ class Reversed(Iterator):
         t.mutated(self)
         if issubclass(self.sequence.cls, deque) and len(items) != self.size:
             return t.raise_(RuntimeError, "deque mutated during iteration")
+        self._check(t)
         if self.index >= len(items):
             self.index = -1
             return None
@@ -168,7 +170,12 @@ class Reversed(Iterator):
         item = items[self.index + 1]
         return item if isinstance(item, Value) else Const(item)
 
+    def _check(self, t: Any) -> None:
+        if t.deque_changes[self.sequence] != self.before:
+            raise Unbuildable(self, "a deque is changed while something iterates over it")
+
     def rebuild(self, e: Any) -> int:
+        self._check(e.t)
         e.settle(self.sequence)
         made = e.call(e.import_("builtins", "reversed"), [e.value(self.sequence)])
         size = len(self._items())
@@ -312,14 +319,14 @@ def _filter(t: Any, function: Value, iterable: Value) -> Value:
 def _reversed(t: Any, sequence: Value) -> Value:
     value = force(sequence)
     if isinstance(value, Sequence):
-        return Reversed(value)
+        return Reversed(t, value)
     if isinstance(value, Const) and isinstance(value.value, (str, bytes, range)):
-        return Reversed(value)
+        return Reversed(t, value)
     if model.class_lookup(t, value.cls, "__reversed__") is not None:
         return model.call_method(t, value, "__reversed__")
     part = payload(value)
     if isinstance(part, (Sequence, Mapping)):
-        return model.call_method(t, part, "__reversed__") if isinstance(part, Mapping) else Reversed(part)
+        return model.call_method(t, part, "__reversed__") if isinstance(part, Mapping) else Reversed(t, part)
     if isinstance(value, Object) and model.class_lookup(t, value.cls, "__getitem__") is not None:
         return ReversedObject(value, number(t, model.call(t, Builtin(len), [value], {})) - 1)
     return t.raise_(TypeError, f"'{type_name(value)}' object is not reversible")

@@ -299,7 +299,7 @@ for _symbol, _name in {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt",
 def _reversed(t: Any, self: Value) -> Value:
     from .iterators import Reversed
 
-    return Reversed(receiver(self, Sequence))
+    return Reversed(t, receiver(self, Sequence))
 
 
 def _push(left: bool) -> Any:

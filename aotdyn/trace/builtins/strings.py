@@ -110,7 +110,7 @@ def _iter(t: Any, self: Value) -> Value:
 @handles(range.__reversed__)
 def _reversed(t: Any, self: Value) -> Value:
     part = payload(self)
-    return Reversed(part) if isinstance(part, Const) else model.iterate(t, part)
+    return Reversed(t, part) if isinstance(part, Const) else model.iterate(t, part)
 
 
 @handles(str.__hash__, bytes.__hash__)

@@ -67,21 +67,20 @@ class DequeIterator(SequenceIterator):
 
     __slots__ = ("before",)
 
-    def __init__(self, sequence: Sequence) -> None:
+    def __init__(self, t: Any, sequence: Sequence) -> None:
         super().__init__(sequence)
-        self.before = list(sequence.items)
+        self.before = t.deque_changes[sequence]
 
     def advance(self, t: Any) -> Value | None:
-        self._check()
+        self._check(t)
         return super().advance(t)
 
     def rebuild(self, e: Any) -> int:
-        self._check()
+        self._check(e.t)
         return super().rebuild(e)
 
-    def _check(self) -> None:
-        items = self.sequence.items  # type: ignore[attr-defined]
-        if len(items) != len(self.before) or any(a is not b for a, b in zip(items, self.before)):
+    def _check(self, t: Any) -> None:
+        if t.deque_changes[self.sequence] != self.before:
             raise Unbuildable(self, "a deque is changed while something iterates over it")
 
 
@@ -91,7 +90,7 @@ def iterate(t: Tracer, v: Value) -> Value:
     if isinstance(v, (Iterator, Generator)):
         return v
     if isinstance(v, Sequence):
-        return DequeIterator(v) if issubclass(v.cls, collections.deque) else SequenceIterator(v)
+        return DequeIterator(t, v) if issubclass(v.cls, collections.deque) else SequenceIterator(v)
     if isinstance(v, Mapping):
         from ..builtins.views import DictView
 

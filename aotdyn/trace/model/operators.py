@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import torch
 
-from ..control import Break, NotConstant, Raised
+from ..control import Break, NotConstant
 from ..flows import Flow, arithmetic, compared, joined, negated, text
 from ..flows import truth as flow_truth
 from ..symbols import ARITHMETIC, COMPARISONS, FUNCTIONS, REFLECTED, SIGNS
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..tracer import Tracer
 
 BINARY = {symbol: (name, FUNCTIONS[symbol]) for symbol, name in ARITHMETIC.items()}
-COMPARE = {symbol: (name, FUNCTIONS[symbol], REFLECTED[symbol]) for symbol, name in COMPARISONS.items()}
+
 UNARY = {symbol: (name, SIGNED[symbol]) for symbol, name in SIGNS.items()}
 NOT_IMPLEMENTED = Const(NotImplemented)
 
@@ -294,7 +294,7 @@ def unary(t: Tracer, symbol: str, a: Value) -> Value:
 def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol b` for a rich comparison."""
     a, b = force(a), force(b)
-    name, fn, reflected = COMPARE[symbol]
+    fn = FUNCTIONS[symbol]
     if isinstance(a, Address) or isinstance(b, Address):
         return addresses.compare(t, symbol, a, b)
     if isinstance(a, Const) and isinstance(b, Const):
@@ -328,44 +328,44 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
 
         same = a.cls is b.cls and known_pattern(t, a) == known_pattern(t, b)
         return Const(same if symbol == "==" else not same)
-    order = [(a, f"__{name}__", b), (b, f"__{reflected}__", a)]
+    order = [(symbol, a, b), (REFLECTED[symbol], b, a)]
     if a.cls is not b.cls and issubclass(b.cls, a.cls):
         order.reverse()
-    for receiver, method_name, other in order:
-        raw = class_lookup(t, receiver.cls, method_name)
-        if raw is None or not isinstance(raw[0], (types.FunctionType, Function)):
-            if (
-                raw is not None
-                and raw[0] is not getattr(object, method_name, None)
-                and isinstance(receiver, (Object, Opaque))
-            ):
-                if isinstance(receiver, Object) and isinstance(receiver.payload, Value):
-                    other_payload = (
-                        other.payload if isinstance(other, Object) and isinstance(other.payload, Value) else other
-                    )
-                    try:
-                        return compare(t, symbol, receiver.payload, other_payload)
-                    except Raised as raised:
-                        if issubclass(raised.value.cls, TypeError):
-                            refuse(t, fn, a, b)  # which names the operands' own classes
-                        raise
-                raise Break(f"comparison of {receiver.cls.__qualname__} objects in C")
-            continue
-        method = special_method(t, receiver, method_name)
-        result = _call_operator(t, method, other)
+    for asked, receiver, other in order:
+        result = _rich(t, asked, receiver, other)
         if result is not None:
             return result
     if symbol in ("==", "!="):
-        if symbol == "!=":
-            for receiver, other in ((a, b), (b, a)):
-                raw = class_lookup(t, receiver.cls, "__eq__")
-                if raw is not None and isinstance(raw[0], (types.FunctionType, Function)):
-                    result = _call_operator(t, special_method(t, receiver, "__eq__"), other)
-                    if result is not None:
-                        return Const(not truth(t, result))
         same = is_same(t, a, b)
         return Const(same if symbol == "==" else not same)
     refuse(t, fn, a, b)
+
+
+def _rich(t: Tracer, symbol: str, receiver: Value, other: Value) -> Value | None:
+    """What the method of `receiver` answers to `receiver symbol other`; None where that is NotImplemented."""
+    name = f"__{COMPARISONS[symbol]}__"
+    raw = class_lookup(t, receiver.cls, name)
+    if raw is None:
+        return None
+    if isinstance(raw[0], (types.FunctionType, Function)):
+        return _call_operator(t, special_method(t, receiver, name), other)
+    if raw[0] is getattr(object, name):
+        if symbol != "!=":
+            return Const(True) if symbol == "==" and is_same(t, receiver, other) else None
+        equal = _rich(t, "==", receiver, other)  # `object.__ne__` is its inverse
+        return None if equal is None else Const(not truth(t, equal))
+    if isinstance(receiver, (Object, Opaque)) and not (isinstance(receiver, Object) and _has_payload(receiver)):
+        raise Break(f"comparison of {receiver.cls.__qualname__} objects in C")
+    a, b = payload(receiver), payload(other)
+    if isinstance(a, Const) and isinstance(b, Const):
+        answer = getattr(a.cls, name)(a.value, b.value)
+        return None if answer is NotImplemented else Const(answer)
+    found = _of_a_kind(t, symbol, a, b)
+    return None if found is None else Const(found)
+
+
+def _has_payload(v: Object) -> bool:
+    return isinstance(v.payload, Value)
 
 
 def _of_numpy(t: Tracer, fn: Any, a: Value, b: Value) -> Value | None:
@@ -381,14 +381,27 @@ def _is_dtype(v: Value) -> bool:
 
 
 def _builtin_compare(t: Tracer, symbol: str, a: Value, b: Value) -> bool | None:
+    """`a symbol b` of two objects of builtin kinds; None for others, and where there is no order."""
+    found = _of_a_kind(t, symbol, a, b)
+    if found is not None or symbol not in ("==", "!="):
+        return found
+    if isinstance(a, Sequence) and isinstance(b, Sequence):
+        return symbol == "!="
+    plain = (Sequence, Mapping, SetValue, Const, Class, Module, Builtin, Function, Namespace, Generator, Tensor)
+    if isinstance(a, plain) and isinstance(b, plain):
+        same = is_same(t, a, b)
+        return same if symbol == "==" else not same
+    return None
+
+
+def _of_a_kind(t: Tracer, symbol: str, a: Value, b: Value) -> bool | None:
+    """`a symbol b` of two sequences of one kind, two dicts, or two sets; None for others."""
     from ..builtins.proxies import target
     from ..builtins.views import DictView, as_set
 
     a, b = target(a), target(b)
     a, b = (as_set(t, each) if isinstance(each, DictView) and each.kind != "values" else each for each in (a, b))
-    if isinstance(a, Sequence) and isinstance(b, Sequence):
-        if _base(a.cls) is not _base(b.cls):
-            return {"==": False, "!=": True}.get(symbol)
+    if isinstance(a, Sequence) and isinstance(b, Sequence) and _base(a.cls) is _base(b.cls):
         return _compare_sequences(t, symbol, a.items, b.items)
     if isinstance(a, Mapping) and isinstance(b, Mapping) and symbol in ("==", "!="):
         left, right = load_entries(t, a), load_entries(t, b)
@@ -397,11 +410,7 @@ def _builtin_compare(t: Tracer, symbol: str, a: Value, b: Value) -> bool | None:
             same = list(left) == list(right)
         return same if symbol == "==" else not same
     if isinstance(a, SetValue) and isinstance(b, SetValue):
-        return bool(COMPARE[symbol][1](a.items.keys(), b.items.keys()))
-    plain = (Sequence, Mapping, SetValue, Const, Class, Module, Builtin, Function, Namespace, Generator, Tensor)
-    if isinstance(a, plain) and isinstance(b, plain) and symbol in ("==", "!="):
-        same = is_same(t, a, b)
-        return same if symbol == "==" else not same
+        return bool(FUNCTIONS[symbol](a.items.keys(), b.items.keys()))
     return None
 
 
@@ -411,7 +420,7 @@ def _compare_sequences(t: Tracer, symbol: str, a: list[Value], b: list[Value]) -
             if symbol in ("==", "!="):
                 return symbol == "!="
             return truth(t, compare(t, symbol, x, y))
-    return bool(COMPARE[symbol][1](len(a), len(b)))
+    return bool(FUNCTIONS[symbol](len(a), len(b)))
 
 
 def equal_or_same(t: Tracer, a: Value, b: Value) -> bool:

@@ -517,3 +517,20 @@ def writes_through_data_and_otherwise_before_an_error(x, w):
     LOG.append(len(w))
     x.mul_(2)
     return x.index_select(1, torch.tensor([3]))
+
+
+@program(lambda: (torch.ones(2, 3),))
+def deques_that_change_under_iterators(x):
+    x = x * 2
+    found = []
+    for change in (lambda q: q.rotate(3), lambda q: q.append(q.pop()), lambda q: q.reverse(), lambda q: q.rotate(0)):
+        for direction in (iter, reversed):
+            queue = collections.deque([1, 2, 3])
+            iterator = direction(queue)
+            next(iterator)
+            change(queue)
+            try:
+                found.append(next(iterator))
+            except RuntimeError as error:
+                found.append(str(error))
+    return x + 1, found
