@@ -56,6 +56,10 @@ def _patched(function: Any) -> bool:
     )
 
 
+LATER = frozenset({enabled(torch.manual_seed)})
+"""Functions that are wrapped when torch._dynamo is imported, be it while a call is traced."""
+
+
 def _sized(number: int) -> torch.Tensor:
     """An empty tensor that carries a number as its size: graphs take tensors alone."""
     with torch._C.DisableTorchFunction():

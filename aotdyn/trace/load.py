@@ -13,7 +13,7 @@ import numpy
 import torch
 
 from aotdyn.guards import ahead, constants, naming
-from aotdyn.guards.pure import PURE, enabled
+from aotdyn.guards.pure import LATER, PURE, enabled
 from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
 
 from .flows import Flow, flows
@@ -166,7 +166,7 @@ def _set(t: Any, obj: Any, source: Source) -> Value:
 def _function(t: Any, obj: types.FunctionType, source: Source) -> Value:
     from aotdyn.rewrite.originals import original
 
-    if enabled(obj) is not obj:
+    if enabled(obj) is not obj or (obj in LATER and source.key != "enabled"):
         return load(t, enabled(obj), Pure("enabled", source))
     code = original(obj.__code__)
     t.guard("FUNCTION", source, obj)

@@ -407,7 +407,7 @@ def draws(x):
     return tensors, torch.randn(2, generator=None), F.dropout(x, 0.5), torch.randperm(4), torch.multinomial(x + 1, 2)
 
 
-@breaks
+@captured
 def seeds(x):
     torch.manual_seed(0)
     return torch.randn(2) + x[0, 0]
