@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from aotdyn.backends.choice import Ways
 from aotdyn.backends.context import Compiled
 from aotdyn.backends.packages import CONDITIONS, OUTER, SHAPES, Files
 from aotdyn.report import events
+from aotdyn.store import claims
 
 if TYPE_CHECKING:
     from aotdyn.backends.inductor import Job
@@ -25,7 +27,10 @@ log = logging.getLogger("aotdyn.backends")
 MANY = 32
 "Tuples of sizes that a thorough pool compiles one graph for."
 
-_tickets: dict[str, pool.Ticket] = {}
+LOOKS = 0.1
+"Seconds between two looks for what another process makes."
+
+_tickets: dict[str, pool.Ticket | Awaited] = {}
 "By kernel key: graphs that are the same share a job. A fork of the program begins anew."
 
 os.register_at_fork(after_in_child=_tickets.clear)
@@ -36,24 +41,28 @@ def later(job: Job, digest: str | None, inputs: list[torch.Tensor]) -> Compiled 
     ticket = None if digest is None else _order(job, digest, inputs)
     if ticket is not None:
         return Later(job, digest, inputs, ticket)
-    mine = pool.current()
-    if mine is not None and mine.thorough:
+    if _thorough():
         return None
     log.info("a graph that no other process can compile runs eagerly (compile='now' compiles it here)")
     return job.eager()
 
 
+def _thorough() -> bool:
+    """Whether the pool waits for all that it has ordered, and must have it."""
+    mine = pool.current()
+    return mine is not None and mine.thorough
+
+
 class Later(Ways):
     """One graph's callable. Where no worker can compile it, it stays eager."""
 
-    def __init__(self, job: Job, digest: str | None, inputs: list[torch.Tensor], ticket: pool.Ticket) -> None:
+    def __init__(self, job: Job, digest: str | None, inputs: list[torch.Tensor], ticket: pool.Ticket | Awaited) -> None:
         super().__init__()
         self._job = job
         self._digest = digest
         self._eager = job.eager()
         self._pattern = aliasing.pattern(inputs, range(len(inputs)))
         self._ticket = ticket
-        self._pool = pool.pool()
 
     def default(self) -> Compiled:
         return self._eager
@@ -61,10 +70,14 @@ class Later(Ways):
     def undecided(self, inputs: tuple[torch.Tensor, ...]) -> Sequence[Any]:
         """A call while the kernel isn't there, or the one that finds it."""
         ticket = self._ticket
+        if isinstance(ticket, Awaited):
+            ticket = self._ticket = ticket.now()
         if ticket.outcome is None:
-            if self._pool.thorough:
+            if _thorough():
                 ticket.keep.note(inputs)
-            self._pool.look()
+            mine = pool.current()
+            if mine is not None:
+                mine.look()
         if ticket.outcome is None or torch.are_deterministic_algorithms_enabled():
             return self._eager(*inputs)
         if aliasing.pattern(inputs, range(len(inputs))) != self._pattern:
@@ -85,10 +98,10 @@ class Later(Ways):
     def _elsewhere(self) -> bool:
         """Whether a thorough pool leaves the graph to this process."""
         failure = self._ticket.outcome.failure if self._ticket.outcome else None
-        return self._pool.thorough and failure is not None and failure.kind == failures.ELSEWHERE
+        return _thorough() and failure is not None and failure.kind == failures.ELSEWHERE
 
 
-def _order(job: Job, digest: str, inputs: Sequence[torch.Tensor]) -> pool.Ticket | None:
+def _order(job: Job, digest: str, inputs: Sequence[torch.Tensor]) -> pool.Ticket | Awaited | None:
     """A ticket for the kernel of this key; None where no worker can make it."""
     if digest in _tickets:
         return _tickets[digest]
@@ -96,15 +109,57 @@ def _order(job: Job, digest: str, inputs: Sequence[torch.Tensor]) -> pool.Ticket
     if data is None:
         return None
     job.about = ambient.about()
+    keeper = Keeper(job, digest, data)
+    events.count("graphs_requested")
+    if _thorough() or job.store is None or (claims.first_rank() and job.store.take_claim(digest)):
+        return _submitted(keeper)
+    events.count("claims_waited")
+    _tickets[digest] = Awaited(keeper)
+    return _tickets[digest]
+
+
+def _submitted(keeper: Keeper) -> pool.Ticket | None:
+    job, digest = keeper.job, keeper.digest
     lasts = job.store is not None and job.store.writable
     try:
-        found = pool.pool().submit(data, job.name(), Keeper(job, digest, data), lasts)
+        found = pool.pool().submit(keeper.data, job.name(), keeper, lasts)
     except OSError as error:
         log.warning("a graph runs eagerly, since no process can be started to compile it: %s", error)
+        keeper.end()
         return None
-    events.count("graphs_requested")
     _tickets[digest] = found
     return found
+
+
+class Awaited:
+    """A kernel that another process is compiling for the same store; if nothing comes of that, it is ordered here.
+
+    Nobody waits: whoever wants the kernel looks whether it is there, at most every LOOKS seconds.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keep = keeper
+        self.outcome: spool.Outcome | None = None
+        self.folder: Path | None = None
+        self._since = time.monotonic()
+        self._next_look = self._since + LOOKS
+
+    def now(self) -> pool.Ticket | Awaited:
+        """What is to be asked from now on: this, or a job of this process's own."""
+        moment = time.monotonic()
+        if self.outcome is not None or moment < self._next_look:
+            return self
+        self._next_look = moment + LOOKS
+        job, digest = self.keep.job, self.keep.digest
+        assert job.store is not None
+        self.folder = job.store.kernel_path(digest)
+        if self.folder is None and not failures.known(job.store, digest):
+            ranks = claims.first_rank() or moment - self._since >= claims.RANK_PATIENCE
+            found = _submitted(self.keep) if ranks and job.store.take_claim(digest) else self
+            if found is not None:
+                return found
+        self.outcome = spool.Outcome(False, 0.0)
+        return self
 
 
 class Keeper:
@@ -136,7 +191,18 @@ class Keeper:
                 _order(job, inductor.kernel_key(job.program, inputs, job.options, job.frozen), inputs)
         self.sizes.clear()
 
+    def end(self) -> None:
+        """Nothing more comes of the job: the claim on the kernel ends."""
+        if self.job.store is not None:
+            self.job.store.release_claim(self.digest)
+
     def __call__(self, outcome: spool.Outcome, made: Path) -> Path | None:
+        try:
+            return self._kept(outcome, made)
+        finally:
+            self.end()
+
+    def _kept(self, outcome: spool.Outcome, made: Path) -> Path | None:
         job = self.job
         if outcome.failure is not None:
             if outcome.failure.kind == failures.ELSEWHERE:

@@ -52,6 +52,9 @@ class Keeper(Protocol):
     def __call__(self, outcome: spool.Outcome, made: Path) -> Path | None:
         """Take an outcome and the folder with the files; answers where they are to be found from then on."""
 
+    def end(self) -> None:
+        """Nothing comes of the job any more, or all that was to come has come."""
+
     def note(self, inputs: Sequence[Any]) -> None:
         """Hear of a call for which the kernel isn't there yet."""
 
@@ -219,6 +222,8 @@ class Pool:
             for worker in self._workers:
                 worker.wait()
             self._workers.clear()
+            for ticket in self.open:
+                ticket.keep.end()
             self.open.clear()
             shutil.rmtree(self.folder, ignore_errors=True)
 

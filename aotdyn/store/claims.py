@@ -79,6 +79,35 @@ def claim(path: str, done: Callable[[], bool], wait: float) -> Iterator[Claim]:
             _drop(path)
 
 
+def take(path: str, longest: float) -> bool:
+    """Claim `path` at once, until `release`. False where a living process has it, by what `longest` seconds allow.
+
+    True as well where nothing can be claimed, or this process has it already: who asks then makes what it wants.
+    """
+    for _ in range(2):
+        try:
+            if _own(path) is not None or _take(path):
+                return True
+        except OSError:  # read-only, full, gone
+            return True
+        if not _abandoned(path, longest):
+            return False
+        _break(path)
+    return False
+
+
+def release(path: str) -> None:
+    """End a claim of `take`, if this process has it."""
+    if _own(path) is not None:
+        _held.pop(path, None)
+        _drop(path)
+
+
+def first_rank() -> bool:
+    """Whether this isn't another rank than the first of its machine."""
+    return os.environ.get("LOCAL_RANK", "0") in ("0", "")
+
+
 def _settle(mine: Claim, done: Callable[[], bool], wait: float) -> None:
     _let_first_rank(mine.path, done, wait)
     start, step = time.monotonic(), STEP[0]
@@ -117,7 +146,7 @@ def _own(path: str) -> int | None:
 def _let_first_rank(path: str, done: Callable[[], bool], wait: float) -> None:
     """Where this is another rank than the first of its machine: wait for a claim or result of what it wants."""
     global _spent
-    if os.environ.get("LOCAL_RANK", "0") in ("0", ""):
+    if first_rank():
         return
     start, step = time.monotonic(), STEP[0]
     end = start + min(RANK_PATIENCE - _spent, wait)

@@ -300,6 +300,20 @@ class Store:
         directory = self._layout.kernel(key)
         return claims.claim(self._layout.claim(key), lambda: os.path.isdir(directory), wait)
 
+    def take_claim(self, key: str) -> bool:
+        """Claim the making of the kernel `key` until `release_claim`; False where another process is at it."""
+        from aotdyn.store import claims
+
+        longest = getattr(self._options, "claim_seconds", CLAIM_SECONDS)
+        return not valid_key(key) or not self._prepare() or claims.take(self._layout.claim(key), longest)
+
+    def release_claim(self, key: str) -> None:
+        """Let others make the kernel `key`, if they still need to."""
+        from aotdyn.store import claims
+
+        if valid_key(key):
+            claims.release(self._layout.claim(key))
+
     # What they share
 
     def _payload(self, kind: Kind, path: str, key: str) -> bytes | None:

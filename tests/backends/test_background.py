@@ -84,6 +84,55 @@ def test_a_program_without_a_main_guard_waits_at_its_end_as_long_as_it_is_told(p
     assert not project.run("--backend=inductor", "--exit-wait", "0", "--no-cache", "app.py").stderr
 
 
+TOGETHER = """
+    import sys, time
+    from pathlib import Path
+    import torch
+
+    def f(x):
+        return (x.sin() + 1).cumsum(0)
+
+    end = time.time() + 150
+    while not list(Path(sys.argv[1]).glob("**/kernels/*")) and time.time() < end:
+        f(torch.ones(5))
+        time.sleep(0.05)
+    for _ in range(30):
+        found = f(torch.ones(5))
+    print(found.tolist())
+"""
+
+
+@needs_compiler
+def test_programs_that_start_together_have_a_kernel_compiled_once(project):
+    project.write("app.py", TOGETHER)
+    commands = [
+        [
+            sys.executable,
+            "-m",
+            "aotdyn",
+            "run",
+            "--backend=inductor",
+            "--stats",
+            f"stats{i}",
+            "app.py",
+            str(project.cache),
+        ]
+        for i in range(3)
+    ]
+    environment = project.environment({})
+    running = [
+        subprocess.Popen(each, cwd=project.folder, env=environment, stdout=subprocess.PIPE, text=True)
+        for each in commands
+    ]
+    told = [each.communicate(timeout=200)[0] for each in running]
+    assert [each.returncode for each in running] == [0, 0, 0]
+    assert len(set(told)) == 1
+    found = [json.loads((project.folder / f"stats{i}").read_text()) for i in range(3)]
+    assert sum(each["graphs_compiled"] for each in found) == 1
+    assert sum(each["graphs_requested"] for each in found) == 3
+    assert project.run("--backend=inductor", "--require-warm", "app.py", str(project.cache)).returncode == 0
+
+
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_program_that_is_ended_leaves_nothing(project, end):
     project.write(

@@ -190,3 +190,35 @@ def test_what_the_first_rank_has_made_costs_the_others_no_patience(store, path, 
     with store.claim("k") as claim:
         assert claim.done
     assert claims._spent == 0.0
+
+
+def _take(path, tell) -> None:
+    tell.put(claims.take(path, 20))
+    time.sleep(60)
+
+
+def test_a_claim_without_waiting_lasts_until_its_release(path):
+    assert claims.take(path, 20)
+    assert claims.take(path, 20)
+    tell = FORK.SimpleQueue()
+    other = FORK.Process(target=_take, args=(path, tell))
+    other.start()
+    assert tell.get() is False
+    other.kill()
+    other.join()
+    claims.release(path)
+    assert not os.path.exists(path)
+
+
+def test_a_killed_holder_of_such_a_claim_is_followed_at_once(path):
+    tell = FORK.SimpleQueue()
+    other = FORK.Process(target=_take, args=(path, tell))
+    other.start()
+    assert tell.get() is True
+    assert not claims.take(path, 20)
+    claims.release(path)
+    assert os.path.exists(path)  # it is another's
+    other.kill()
+    other.join()
+    assert claims.take(path, 20)
+    claims.release(path)
