@@ -33,26 +33,25 @@ def not_one(t: Tracer, key: Any) -> None:
         t.large_keys = True
 
 
-def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Const:
+def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol b` where one is an address."""
+    from . import operators
+
     if symbol not in ("==", "!="):
         _looked_at()
-    return Const(_same(t, a, b) is (symbol == "=="))
-
-
-def _same(t: Tracer, a: Value, b: Value) -> bool:
-    from .operators import is_same
-
     if isinstance(a, Address) and isinstance(b, Address):
-        return is_same(t, a.of, b.of)
+        return Const(operators.is_same(t, a.of, b.of) is (symbol == "=="))
     address, other = (a, b) if isinstance(a, Address) else (b, a)
     assert isinstance(address, Address)
-    if isinstance(other, Const):
-        possible = isinstance(other.value, (int, float)) and other.value >= LOWEST
-        return possible and bool(_known(t, address) == other.value)
-    if issubclass(other.cls, (int, float)):
+    if type(other) is Const and (not issubclass(other.cls, int | float | complex) or _small(other.value)):
+        return Const(symbol == "!=")
+    if not issubclass(other.cls, int | float):
         _looked_at()
-    return False
+    return operators.compare(t, symbol, Const(_known(t, address)), other)
+
+
+def _small(number: complex) -> bool:
+    return isinstance(number, int | float) and number < LOWEST
 
 
 def _known(t: Tracer, address: Address) -> int:
