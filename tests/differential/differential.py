@@ -46,6 +46,8 @@ class Program:
     "whether numbers are rounded in another way: torch.optim computes with tensors where it is compiled"
     durable: bool = True
     "False where a call rests on what no other run has: a class made by the call, a number counted up"
+    apart: bool = False
+    "whether the process isn't to be used for other tests: TorchDynamo, where it fails, stays in the interpreter"
 
 
 def default_args() -> tuple[Any, ...]:
@@ -116,11 +118,12 @@ def corpus(name: str) -> types.ModuleType:
     return load(f"aotdyn_corpus_{name}", "" if str(file) in _codes else file.read_text(), str(file))
 
 
-def names() -> list[tuple[str, str]]:
-    """Module and function of every program."""
+def names(apart: bool = True) -> list[tuple[str, str]]:
+    """Module and function of every program, or of those that don't want a process of their own."""
     found = []
     for file in sorted(CORPUS.glob("*.py")):
-        found += [(file.stem, name) for name in vars(corpus(file.stem)).get("PROGRAMS", {})]
+        programs = vars(corpus(file.stem)).get("PROGRAMS", {})
+        found += [(file.stem, name) for name, each in programs.items() if apart or not each.apart]
     return found
 
 

@@ -14,7 +14,7 @@ def _own_cache(own_cache: None) -> None:
     pass
 
 
-@pytest.mark.parametrize(("module", "name"), names(), ids=lambda part: part)
+@pytest.mark.parametrize(("module", "name"), names(apart=False), ids=lambda part: part)
 def test_the_same(module: str, name: str) -> Any:
     with limit(60):
         run(functools.partial(corpus, module), name)

@@ -281,7 +281,7 @@ def default_dtype_there_and_back(x):
         torch.set_default_dtype(before)
 
 
-@program()
+@program(apart=True)
 def printed_in_a_branch(x):
     def more(x):
         print("more")
