@@ -70,6 +70,8 @@ class Generated:
     tree: ast.FunctionDef
     globals: dict[str, Any]
     file: str
+    name: str
+    "what tracebacks call it: the user's own function, which need not be an identifier"
 
     def source(self) -> str:
         """The function as text."""
@@ -78,7 +80,8 @@ class Generated:
     def code(self) -> types.CodeType:
         """The function's code object: marshals, and is the same for every process."""
         module = compile(ast.Module([self.tree], []), self.file, "exec", dont_inherit=True)
-        return next(constant for constant in module.co_consts if isinstance(constant, types.CodeType))
+        code = next(constant for constant in module.co_consts if isinstance(constant, types.CodeType))
+        return code.replace(co_name=self.name, co_qualname=self.name)
 
     def function(self, code: types.CodeType | None = None) -> Callable[..., tuple[Any, ...]]:
         """The function itself, from code kept from an earlier process if given."""
@@ -138,7 +141,7 @@ class _Writer:
             None,
             None,
         )
-        return Generated(tree, self.globals, self.file)
+        return Generated(tree, self.globals, self.file, name or self.function.rpartition(".")[2])
 
     def _origin(self) -> tuple[str, int, str]:
         for step in self.program.steps:

@@ -149,3 +149,33 @@ def test_exit_is_handed_the_traceback():
     exit_sees(torch.ones(2), plain)
     aotdyn.compile(exit_sees, backend="eager")(torch.ones(2), compiled)
     assert compiled == plain
+
+
+class Method:
+    def forward(self, x):
+        x[0] = 1
+        x.index_fill_(1, torch.tensor([3]), 2)
+        return x
+
+
+def nested():
+    def inner(x):
+        x[0] = 1
+        x.index_fill_(1, torch.tensor([3]), 2)
+        return x
+
+    return inner
+
+
+RAISING = [Method().forward, nested(), lambda x: x.add_(1).index_fill_(1, torch.tensor([3]), 2)]
+
+
+@pytest.mark.parametrize("function", RAISING)
+def test_a_graph_that_raises_bears_the_functions_own_name(function):
+    def entries(called):
+        with pytest.raises(IndexError) as raised:
+            called(torch.ones(2, 3))
+        return [(each.name, each.lineno) for each in traceback.extract_tb(raised.value.__traceback__)][1:]
+
+    compiled = aotdyn.compile(function, backend="eager")
+    assert [entries(compiled), entries(compiled)] == [entries(function)] * 2
