@@ -31,6 +31,8 @@ def replay(t: Any, e: Any, own: frozenset[Value] = frozenset()) -> None:
     Building one may reach a value that is changed itself; all are written once.
     Of the frame's `own` cells, those that nothing refers to are left out.
     """
+    for cls in t.taken_apart:
+        e.helper("slot_names", e.value(cls))
     waiting = list(t.changed)
     while (value := next((each for each in waiting if each not in own or e.has(each)), None)) is not None:
         waiting.remove(value)

@@ -142,6 +142,7 @@ class Tracer:
         self.deque_changes: Counter[Value] = Counter()  # an iterator over one ends where it has changed
         # What the epilogue does behind all: a helper's name and its arguments, or something that emits itself.
         self.postponed: list[Any] = []
+        self.taken_apart: dict[Value, None] = {}  # classes on which `copy` leaves something, before all other changes
         self.given_up: list[Value] = []  # arguments that a name of the traced frames has given up
         self.locals: list[Any] = []
         self.process_local: list[str] = []

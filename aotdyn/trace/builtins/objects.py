@@ -277,9 +277,12 @@ def _object_reduce_ex(t: Any, self: Value, protocol: Value) -> Value:
     plain = isinstance(value, Object) and value.payload is None and not issubclass(cls, BaseException | enum.Enum)
     if own or slots or not plain or native(t, protocol) < 2:
         raise Break(f"taking a {cls.__qualname__} apart as pickle does")
-    effect = ("slot_names", t.class_value(cls))
-    if effect not in t.postponed:
-        t.postpone(effect)
+    owner = t.class_value(cls)
+    if owner in t.changed:
+        raise Break("taking an instance apart as pickle does, whose class has been changed")
+    if t.isolated:
+        raise Break("an effect in a function that may run at another time or not at all")
+    t.taken_apart[owner] = None
     state = model.get_attr(t, value, "__dict__")
     if not model.length(t, state):
         state = none()

@@ -126,3 +126,26 @@ def copies_by_the_class(x):
 def data_as_dicts(x):
     data = Data(x + 1, [1, Data(2)])
     return dataclasses.asdict(data), dataclasses.astuple(data), dataclasses.replace(data, x=3).items is data.items
+
+
+class Marked:
+    pass
+
+
+@program(tensor)
+def copies_before_the_class_changes(x):
+    node = Marked()
+    other = copy.copy(node)
+    Marked.shared = x + 1
+    return other is node, Marked.shared
+
+
+class MarkedFirst:
+    pass
+
+
+@program(tensor)
+def copies_after_the_class_changes(x):
+    MarkedFirst.shared = x + 1
+    node = MarkedFirst()
+    return copy.copy(node) is node, MarkedFirst.shared
