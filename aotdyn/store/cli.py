@@ -15,7 +15,7 @@ from aotdyn import config
 from aotdyn.errors import AotdynError, CacheError
 from aotdyn.runtime.variant import FrameSpec
 from aotdyn.store import disk, signing, usage
-from aotdyn.store.environment import environment_key
+from aotdyn.store.environment import describe, environment_key
 from aotdyn.store.inventory import FOLDERS, Environment, Inventory, Removed, Stored, Tally, readable, usage_of
 
 Found = list[tuple[Environment, dict[FrameSpec, list[Stored]]]]
@@ -286,6 +286,13 @@ def gc(arguments: argparse.Namespace) -> int:
     inventory = _inventory(arguments)
     limit = config.current().cache_limit if arguments.limit is None else arguments.limit
     removed = inventory.gc(arguments.days * disk.DAY, limit << 20)
+    size = sum(usage_of(environment.path) for environment in inventory.environments())
+    if size > limit << 20 and not arguments.json:
+        print(
+            f"{readable(size)} are left, over the limit of {readable(limit << 20)}: what was used within "
+            f"{disk.RENEWED / 60:.0f} minutes, or a running process may need, isn't evicted",
+            file=sys.stderr,
+        )
     return _report(removed, f"nothing to remove in {inventory.root}", arguments.json)
 
 
@@ -309,6 +316,10 @@ def verify(arguments: argparse.Namespace) -> int:
     total = left = 0
     listed = []
     for environment in inventory.environments():
+        if arguments.repair and environment.key == environment_key(config.current()) and environment.misdescribed():
+            renewed = environment.renew(describe(config.current()))
+            if renewed and not arguments.json:
+                print(f"made anew: {renewed}")
         good, bad = environment.damaged()
         total += good
         for damaged, reason in bad:
@@ -322,7 +333,8 @@ def verify(arguments: argparse.Namespace) -> int:
         print(f"{'removed' if each['removed'] else 'damaged'}: {each['path']}: {each['reason']}")
     print(f"{total} good, {left} damaged in {inventory.root}")
     if left and not arguments.repair:
-        print("run `aotdyn cache verify --repair` to remove what is damaged; the next run makes it anew")
+        where = f" --cache {arguments.dir}" if arguments.dir else ""
+        print(f"run `python -m aotdyn cache verify --repair{where}`: it removes what is damaged, which comes anew")
     elif left:
         print("what can't be removed isn't used either; see who owns it, or name another directory")
     elif listed:

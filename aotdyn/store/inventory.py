@@ -143,7 +143,7 @@ class Environment:
                 good += 1
             else:
                 bad.append((stored.path, f"its graph {graph} isn't there"))
-        if (reason := self._misdescribed()) is not None:
+        if (reason := self.misdescribed()) is not None:
             bad.append((f"{self.path}/{ENVIRONMENT}", reason))
         for folder, kind, suffix in (("graphs", Kind.GRAPH, GRAPH), ("modules", Kind.MODULE, MODULE)):
             for path in self.entries(folder):
@@ -173,7 +173,7 @@ class Environment:
             except (ValueError, RecursionError) as error:
                 raise Damaged(f"not a graph: {error}") from error
 
-    def _misdescribed(self) -> str | None:
+    def misdescribed(self) -> str | None:
         """What is wrong with the file that says what the environment is; None where it is good."""
         try:
             read = json.loads(Path(self.path, ENVIRONMENT).read_bytes())
@@ -184,6 +184,15 @@ class Environment:
         if not _describes(read):
             return "it doesn't say what this environment is"
         return None
+
+    def renew(self, words: dict[str, str]) -> str | None:
+        """Write the file that says what the environment is, and answer its path; None where it can't be written."""
+        path = f"{self.path}/{ENVIRONMENT}"
+        try:
+            disk.write(path, json.dumps(words, indent=1).encode())
+        except OSError:
+            return None
+        return path
 
     def collect(self, unused: float, removed: Removed) -> None:
         """Remove what wasn't used for `unused` seconds, then what nothing refers to any more."""

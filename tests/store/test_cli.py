@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 
+from aotdyn import config
 from aotdyn.graph import data
 from aotdyn.graph.program import Program
 from aotdyn.store import cli, disk, usage
@@ -112,6 +113,24 @@ def test_verify_finds_what_describes_nothing_and_what_lacks_its_graph(cache, fil
     filled._prepared = False
     assert filled.save_graph("g2", b"")
     assert about.exists()
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_text("x")])
+def test_repair_describes_this_environment_anew(cache, root, make, listed, capsys, damage):
+    Store(root, config.current()).save(make.variant())
+    (about,) = listed(root, "environment.json")
+    before = about.read_text()
+    damage(about)
+    assert cache("verify") == 1
+    assert cache("verify", "--repair") == 0
+    assert f"made anew: {about}" in capsys.readouterr().out
+    assert about.read_text() == before
+    assert cache("verify") == 0
+
+
+def test_gc_says_what_it_leaves(cache, filled, capsys):
+    assert cache("gc", "--limit", "0") == 0
+    assert "over the limit of 0 B: what was used within 15 minutes" in capsys.readouterr().err
 
 
 def test_json(cache, filled, capsys):
