@@ -76,6 +76,14 @@ def _names(objects: Any) -> tuple[str, ...]:
     return tuple(sorted(".".join(naming.path_of(each) or ("", repr(each))) for each in objects))
 
 
+def _filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
 def _plain_stream(name: str) -> bool:
     """Whether a print to `sys.stdout` (or `stderr`) runs no Python code, and can't fail for what is printed."""
     stream = getattr(sys, name, None)
@@ -203,6 +211,7 @@ PURE: dict[str, Accessor] = {
     "sys.exc_info": Accessor(lambda: sys.exc_info()[1] is None, "whether no exception is being handled"),
     "os.getcwd": Accessor(os.getcwd, "working directory"),
     "memoised": Accessor(memoised, "what a function under functools.lru_cache gives for arguments"),
+    "cell.filled": Accessor(_filled, "whether a closure's cell holds something"),
     "weakref.call": Accessor(lambda reference: reference(), "what a weak reference refers to, None where it is gone"),
     "iterator.known": Accessor(ahead.known, "whether it can be told what a builtin iterator will give"),
     "iterator.has": Accessor(ahead.has, "whether a builtin iterator has more than a number of items left"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from aotdyn.graph.build import version
 from aotdyn.guards import constants, globalstate, kinds, naming, tensors
-from aotdyn.guards.sources import Source, SourceTable
+from aotdyn.guards.sources import Pure, Source, SourceTable
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, GuardData, Instruction, ResumePoint, Variant
 
 from . import callees
@@ -110,7 +110,7 @@ def _live(t: Any, e: Emitter, frame: Any, inner: bool) -> tuple[tuple[str, ...],
     Carried are those that may be read, and those whose end might show: objects
     from outside that are watched, and such that are handed out here.
     """
-    live = frame.live(frame.index + 1 if inner else frame.index)
+    live = frame.live_behind() if inner else frame.live()
     cells = set(frame.code.co_cellvars) | set(frame.code.co_freevars)
     names = [name for name in frame.code.co_varnames if name in frame.locals and name not in cells]
     for name in names:
@@ -249,8 +249,16 @@ def _tell_found(t: Any) -> None:
                 read.add(each)
                 waiting += each.bases
     for base, key, value in t.found:
-        if isinstance(value, Lazy) and value.value is None and value.source and value.source not in read:
+        if _unread(value, read):
             t.guard("HAS", base, key)
+    for value in t.found_in_cells:
+        if _unread(value, read):
+            t.guard("CONST", Pure("cell.filled", value.source.bases[0]), True)
+
+
+def _unread(value: Value, read: set[Source]) -> bool:
+    """Whether nobody has looked at an object from outside, nor any guard."""
+    return isinstance(value, Lazy) and value.value is None and value.source is not None and value.source not in read
 
 
 def _check_dropped(t: Any) -> None:

@@ -85,9 +85,14 @@ class Frame:
         """The source line of the current instruction."""
         return self.decoded.lines[self.index]
 
-    def live(self, index: int | None = None) -> frozenset[str]:
-        """The locals and cells that may still be read from the current instruction (or `index`) on."""
-        return liveness(self.code)[self.index if index is None else index]
+    def live(self) -> frozenset[str]:
+        """The locals and cells that may still be read from the current instruction on."""
+        return liveness(self.code)[self.index]
+
+    def live_behind(self) -> frozenset[str]:
+        """Those that may still be read once the current instruction, a call, has returned or raised."""
+        found, handler = liveness(self.code), self.decoded.handlers[self.index]
+        return found[self.index + 1] | (found[handler.target] if handler else frozenset())
 
     def start_at(self, offset: int, stack: AnySequence[Value] = ()) -> None:
         """Make the instruction at `offset` the next to run, with `stack`."""

@@ -128,6 +128,7 @@ class Tracer:
         self.by_identity: dict[int, Value] = {}
         self.addressed = self.large_keys = False  # whether addresses were keys, and numbers that may be addresses
         self.keyed: dict[type, dict[Value, None]] = {}  # what was a key by its identity
+        self.found_in_cells: list[Value] = []  # what cells from outside held
         self.found: list[tuple[Source, Any, Value]] = []  # (dict, key, value): what a lookup found there
         self.generators: list[Generator] = []  # those that the traced code made
         self.keep_alive: list[Any] = []
@@ -390,9 +391,12 @@ class Tracer:
             try:
                 obj = cell.obj.cell_contents
             except ValueError:
+                if cell.source is not None:
+                    self.guard("CONST", S.Pure("cell.filled", cell.source), False)
                 return None
             assert cell.source is not None
             cell.content = self.wrap(obj, S.Cell(cell.source))
+            self.found_in_cells.append(cell.content)
         return cell.content
 
     def set_cell(self, cell: Cell, value: Value | None) -> None:

@@ -225,3 +225,44 @@ def graph_raises_in_try_after_writes(x, index):
 def graph_raises_after_random_numbers(x, index):
     y = x + torch.rand(2, 3)
     return y[index]
+
+
+def turns(values):
+    yield from values
+
+
+@program()
+def a_cell_is_emptied_twice(x):
+    held = x
+
+    def inner(a):
+        nonlocal held
+        for _ in turns(range(3)):
+            a.add_(1)
+            del held
+        held = a
+        return a * held
+
+    try:
+        return inner(x)
+    except NameError as error:
+        return str(error), x
+
+
+@program()
+def an_empty_cell_is_read_and_dropped(x):
+    held = x
+
+    def inner(a):
+        nonlocal held
+        for _ in turns(range(3)):
+            a.add_(1)
+            held  # noqa: B018
+            if a.sum() > 5:
+                del held
+        return a * 2
+
+    try:
+        return inner(x)
+    except NameError as error:
+        return str(error), x

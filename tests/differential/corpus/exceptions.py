@@ -416,3 +416,31 @@ def context_chain_over_breaks(x):
     except ValueError as error:
         print("three")
         raise Own("c", int(x.shape[0])) from error
+
+
+def fails_behind_a_branch(a, fail):
+    if a.sum() > 1:
+        a = a + 2
+    if fail:
+        raise KeyError("behind")
+    return a * 2
+
+
+@program(lambda: (torch.ones(2, 3), True))
+def returned_call_fails_and_its_handler_reads(x, fail):
+    try:
+        return fails_behind_a_branch(x, fail)
+    except KeyError as error:
+        return str(error), x
+
+
+@program(lambda: (torch.ones(2, 3), True))
+def nested_call_fails_and_its_handler_reads(x, fail):
+    kept = x + 1
+    try:
+        with torch.no_grad():
+            return fails_behind_a_branch(x, fail), None
+    except KeyError as error:
+        return str(error), kept, x
+    finally:
+        print(kept.sum())
