@@ -3,8 +3,6 @@
 # ruff: noqa: F821
 # (what is written the long way is what is tested)
 
-import contextlib
-
 import torch
 from differential import loud as print
 from differential import program
@@ -30,27 +28,6 @@ def fails(x, error=ValueError):
 def fails_deep(x):
     y = x * 2
     return fails(y) + 1
-
-
-@contextlib.contextmanager
-def managed(log):
-    log.append("before")
-    try:
-        yield log
-    except ValueError as error:
-        log.append(error.args[0])
-        raise
-    finally:
-        log.append("after")
-
-
-@contextlib.contextmanager
-def noisy_manager(log):
-    print("before")
-    try:
-        yield log
-    finally:
-        print("after")
 
 
 # -- try --------------------------------------------------------------------------------------------------------------
