@@ -27,7 +27,7 @@ from aotdyn.errors import CacheError
 from aotdyn.graph.data import check
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, origin, records
-from aotdyn.store.environment import describe
+from aotdyn.store.environment import describe, save_description
 from aotdyn.store.integrity import LIMIT, Damaged, Kind, check_directory, check_root, digest, located, seal, unseal
 from aotdyn.store.inventory import FOLDERS, Environment, Inventory, Stored, is_ours
 from aotdyn.store.layout import MODULE, RECORD, Layout, valid_key
@@ -333,7 +333,7 @@ def _describe(layout: Layout, words: dict[str, str]) -> None:
                          hint="move it away, or import into another directory with `--cache`")  # fmt: skip
     disk.make_directory(layout.base)
     if not os.path.exists(layout.description()):
-        disk.write(layout.description(), json.dumps(words, indent=1).encode())
+        save_description(layout.description(), words)
 
 
 def _store(root: Path, found: list[tuple[Item, bytes]], keys: Keys, told: bytes, trust: bool) -> None:

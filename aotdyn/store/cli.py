@@ -100,7 +100,7 @@ def ls(arguments: argparse.Namespace) -> int:
             for entry in environment.entries(folder):
                 kinds[kind].add(usage_of(entry))
         listed.append((environment, _functions(environment), kinds))
-    size = sum(usage_of(environment.path) for environment, _, _ in listed)
+    size = inventory.size()
     if arguments.json:
         _print_json(
             root=str(inventory.root),
@@ -286,8 +286,7 @@ def gc(arguments: argparse.Namespace) -> int:
     inventory = _inventory(arguments)
     limit = config.current().cache_limit if arguments.limit is None else arguments.limit
     removed = inventory.gc(arguments.days * disk.DAY, limit << 20)
-    size = sum(usage_of(environment.path) for environment in inventory.environments())
-    if size > limit << 20 and not arguments.json:
+    if not arguments.json and (size := inventory.size()) > limit << 20:
         print(
             f"{readable(size)} are left, over the limit of {readable(limit << 20)}: what was used within "
             f"{disk.RENEWED / 60:.0f} minutes, or a running process may need, isn't evicted",
@@ -315,8 +314,9 @@ def verify(arguments: argparse.Namespace) -> int:
     inventory = _inventory(arguments)
     total = left = 0
     listed = []
+    current = environment_key(config.current())
     for environment in inventory.environments():
-        if arguments.repair and environment.key == environment_key(config.current()) and environment.misdescribed():
+        if arguments.repair and environment.key == current and environment.misdescribed():
             renewed = environment.renew(describe(config.current()))
             if renewed and not arguments.json:
                 print(f"made anew: {renewed}")

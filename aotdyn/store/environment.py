@@ -57,6 +57,19 @@ def environment_key(options: Options | str | None = None) -> str:
     return whole.hexdigest()
 
 
+def save_description(path: str, words: dict[str, str]) -> None:
+    """Write an `environment.json` with what `describe` says.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    import json
+
+    from aotdyn.store import disk  # here, as keys are asked for long before anything is written
+
+    disk.write(path, json.dumps(words, indent=1).encode())
+
+
 def describe(options: Options | str | None = None) -> dict[str, str]:
     """The same in words, for `environment.json`."""
     version = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, records
+from aotdyn.store.environment import save_description
 from aotdyn.store.integrity import Damaged, Kind, Opened, Signing, check_directory, check_root, located, unseal
 from aotdyn.store.layout import (
     BESIDE,
@@ -189,7 +190,7 @@ class Environment:
         """Write the file that says what the environment is, and answer its path; None where it can't be written."""
         path = f"{self.path}/{ENVIRONMENT}"
         try:
-            disk.write(path, json.dumps(words, indent=1).encode())
+            save_description(path, words)
         except OSError:
             return None
         return path
@@ -248,6 +249,10 @@ class Inventory:
     def environments(self) -> list[Environment]:
         """The environments that have something stored. What else lies where they do isn't the cache's."""
         return [Environment(path, self.trust, self.signing) for path in _listed(self.base) if is_ours(path)]
+
+    def size(self) -> int:
+        """Bytes of all that is stored."""
+        return sum(usage_of(environment.path) for environment in self.environments())
 
     def foreign(self) -> list[str]:
         """Paths of what lies where environments do, and isn't the cache's."""

@@ -369,10 +369,7 @@ class Store:
             if self.root is not None and not self.trust:
                 check_root(self.root, self._named)  # someone else may have made it since
             if not os.path.exists(self._layout.description()):
-                import json
-
-                text = json.dumps(environment.describe(self._options), indent=1)
-                disk.write(self._layout.description(), text.encode())
+                environment.save_description(self._layout.description(), environment.describe(self._options))
             disk.renew(self._layout.base)
             self._prepared = True
         except (OSError, CacheError) as error:

@@ -12,6 +12,7 @@ from typing import Any
 from aotdyn.trace import model
 from aotdyn.trace.control import Break, Raised, Unbuildable
 from aotdyn.trace.handlers import handles
+from aotdyn.trace.model.iteration import check_deque
 from aotdyn.trace.values import Builtin, Const, Iterator, Mapping, Object, Sequence, SetValue, Value, force
 
 from .common import advanced, catches, new_tuple, number, payload, type_name
@@ -162,7 +163,7 @@ class Reversed(Iterator):
         t.mutated(self)
         if issubclass(self.sequence.cls, deque) and len(items) != self.size:
             return t.raise_(RuntimeError, "deque mutated during iteration")
-        self._check(t)
+        check_deque(t, self)
         if self.index >= len(items):
             self.index = -1
             return None
@@ -170,12 +171,8 @@ class Reversed(Iterator):
         item = items[self.index + 1]
         return item if isinstance(item, Value) else Const(item)
 
-    def _check(self, t: Any) -> None:
-        if t.deque_changes[self.sequence] != self.before:
-            raise Unbuildable(self, "a deque is changed while something iterates over it")
-
     def rebuild(self, e: Any) -> int:
-        self._check(e.t)
+        check_deque(e.t, self)
         e.settle(self.sequence)
         made = e.call(e.import_("builtins", "reversed"), [e.value(self.sequence)])
         size = len(self._items())

@@ -72,16 +72,18 @@ class DequeIterator(SequenceIterator):
         self.before = t.deque_changes[sequence]
 
     def advance(self, t: Any) -> Value | None:
-        self._check(t)
+        check_deque(t, self)
         return super().advance(t)
 
     def rebuild(self, e: Any) -> int:
-        self._check(e.t)
+        check_deque(e.t, self)
         return super().rebuild(e)
 
-    def _check(self, t: Any) -> None:
-        if t.deque_changes[self.sequence] != self.before:
-            raise Unbuildable(self, "a deque is changed while something iterates over it")
+
+def check_deque(t: Any, iterator: Any) -> None:
+    """Leave an iterator to Python whose `sequence` is a deque that has changed since `before`."""
+    if t.deque_changes[iterator.sequence] != iterator.before:
+        raise Unbuildable(iterator, "a deque is changed while something iterates over it")
 
 
 def iterate(t: Tracer, v: Value) -> Value:

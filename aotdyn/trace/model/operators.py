@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from ..tracer import Tracer
 
 BINARY = {symbol: (name, FUNCTIONS[symbol]) for symbol, name in ARITHMETIC.items()}
-
 UNARY = {symbol: (name, SIGNED[symbol]) for symbol, name in SIGNS.items()}
 NOT_IMPLEMENTED = Const(NotImplemented)
 
