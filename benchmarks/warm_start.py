@@ -239,15 +239,17 @@ def process(bench: Bench) -> Iterator[str]:
 
 
 def steady(bench: Bench, file: str, names: list[str]) -> Iterator[str]:
-    """Milliseconds of calls, in one process a model; see `steady.py`."""
-    for name in names:
-        command = [sys.executable, str(HERE / "steady.py"), file, name]
-        with tempfile.TemporaryDirectory() as folder:
-            environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "AOTDYN_CACHE_DIR": folder}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        yield done.stdout.rstrip() if done.returncode == 0 else f"steady {name}: {done.stderr[-300:]}"
-        if time.monotonic() > bench.end:
-            return
+    """Milliseconds of calls, in a process for each model and kind; kernels come from AOTDYN_CACHE_DIR, if it is set."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"AOTDYN_CACHE_DIR": folder, **os.environ, "PYTHONPATH": str(HERE.parent)}
+        for name in names:
+            for kind in ("inference", "training"):
+                if time.monotonic() > bench.end:
+                    return
+                command = [sys.executable, str(HERE / "steady.py"), "--kinds", kind, file, name]
+                done = subprocess.run(command, env=environment, capture_output=True, text=True)
+                failed = f"steady     {name:22} {kind:9} {done.stderr.strip()[-300:]}"
+                yield failed if done.returncode else done.stdout.rstrip()
 
 
 def main() -> None:

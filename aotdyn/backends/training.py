@@ -103,6 +103,7 @@ class Kernel:
         differentiable = {tangent.output for tangent in plan.tangents}
         self._constant = [i for i in range(plan.outputs) if i not in differentiable]
         self._watched: list[tuple[str, int]] | None = None
+        self._shared: list[bool] | None = None
 
     def __call__(self, *inputs: torch.Tensor) -> Sequence[torch.Tensor]:
         if self.plan.copied:
@@ -169,15 +170,16 @@ class Kernel:
         tangents = [self._tangent(ctx, i, each) for i, each in enumerate(given)]
         arguments = [*(torch.empty((size, 0)) for size in ctx.sizes), *kept[: len(plan.saved)], *tangents]
         results = self._backward(*arguments) if self._backward else []
-        taken = {_storage(each) for each in arguments}
+        if self._shared is None:
+            self._shared = _meeting(plan, arguments, results)
         found: list[torch.Tensor | None] = []
-        for grad, reach in zip(plan.grads, plan.reach, strict=True):
+        for grad, reach, shared in zip(plan.grads, plan.reach, self._shared, strict=True):
             if grad is None or missing.issuperset(reach):
                 found.append(None)
             elif grad[0] == "tangent":
                 found.append(given[grad[1]] if given[grad[1]] is not None else tangents[grad[1]])
             else:
-                found.append(_apart(results[grad[1]], taken))
+                found.append(results[grad[1]].clone() if shared else results[grad[1]])
         return found
 
     def again(
@@ -297,13 +299,19 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def _apart(result: torch.Tensor, taken: set[int]) -> torch.Tensor:
-    """A gradient in memory of its own: autograd adds to it in place."""
-    storage = _storage(result)
-    if storage in taken:
-        return result.clone()
-    taken.add(storage)
-    return result
+def _meeting(plan: Plan, arguments: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> list[bool]:
+    """For each input, whether its gradient lies in memory of the backward's arguments or of an earlier gradient.
+
+    It is copied then: autograd adds to a gradient in place. As above, the kernel's code decides it.
+    """
+    taken = {_storage(each) for each in arguments}
+    found = []
+    for grad in plan.grads:
+        storage = _storage(results[grad[1]]) if grad is not None and grad[0] == "kernel" else None
+        found.append(storage in taken)
+        if storage is not None:
+            taken.add(storage)
+    return found
 
 
 def _plain(tensor: torch.Tensor | None) -> bool:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import aotdyn
-from aotdyn.backends import packages, registry
+from aotdyn.backends import packages, registry, training
 from aotdyn.report import events
 
 
@@ -236,6 +236,34 @@ def test_a_module_trains():
         for one, other in zip(of(nets[0]), of(nets[1]), strict=True):
             assert same(one.grad, other.grad) if one.requires_grad else same(one, other)
             assert one._version == other._version
+
+
+def test_each_gradient_lies_in_memory_of_its_own():
+    plan = training.Plan(
+        outputs=1,
+        saved=[],
+        sizes=[],
+        tangents=[training.Tangent(0, "contiguous")],
+        grads=[("kernel", 0), ("kernel", 0), ("kernel", 1), ("kernel", 2)],
+        reach=[[0]] * 4,
+        used=[],
+        copied=[],
+        written=[],
+        draws=False,
+        autocast="",
+    )
+
+    def backward(tangent):
+        own = tangent * 2
+        return [tangent, own, own.view(5)]
+
+    kernel = training.Kernel(plan, lambda *inputs: [sum(inputs)], backward, lambda: None)
+    for _ in range(2):
+        inputs = [random(5) for _ in range(4)]
+        given = torch.ones(5)
+        found = torch.autograd.grad(kernel(*inputs)[0], inputs, given)
+        assert len({each.untyped_storage()._cdata for each in (given, *found)}) == 5
+        assert [each.tolist() for each in found] == [[1.0] * 5, [1.0] * 5, [2.0] * 5, [2.0] * 5]
 
 
 def grown(x, w):
