@@ -4,10 +4,10 @@
 
 FILE is a Python file with `build(name)`, which gives a model and its inputs as a dict; empty: `models.py` here, with
 `gpt` and `sequential`. Prints, in inference and in training (a step of `train()`: a forward and the backward of the
-outputs' means), the median of the milliseconds of each way, and the median of each round's ratio of aotdyn to the two
-others: of the clock, and in brackets of the processor, whose seconds a busy machine disturbs less. Then where aotdyn's
-calls went: by how many kernels, and how many graphs were found to be faster as plain calls. Kernels and what was found
-of them are kept where AOTDYN_CACHE_DIR says.
+outputs' sines, summed), the median of the milliseconds of each way, and the median of each round's ratio of aotdyn to
+the two others: of the clock, and in brackets of the processor, whose seconds a busy machine disturbs less. Then where
+aotdyn's calls went: by how many kernels, and how many graphs were found to be faster as plain calls. Kernels and what
+was found of them are kept where AOTDYN_CACHE_DIR says.
 """
 
 from __future__ import annotations
