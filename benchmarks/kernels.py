@@ -206,9 +206,10 @@ def compared(file: str, name: str, kind: str) -> str:
     """Memory and seconds of three warm processes."""
     parts = []
     with tempfile.TemporaryDirectory() as folder:
+        caches = {"TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", folder)}
         for way in ("plain", "aotdyn", "torch.compile"):
             runs = 1 if way == "plain" else 2
-            told = [process("--way", way, file, name, kind, TORCHINDUCTOR_CACHE_DIR=folder) for _ in range(runs)][-1]
+            told = [process("--way", way, file, name, kind, **caches) for _ in range(runs)][-1]
             parts.append(told.get("failed") or f"{way} {told['memory']:.0f} MiB {told['seconds']:.2f} s")
     return "   ".join(parts)
 
