@@ -39,7 +39,11 @@ def main(argv: list[str] | None = None) -> int:
         print(f"aotdyn {aotdyn.__version__}")
         return 0
     if argv[0] not in COMMANDS:
-        print(f"aotdyn: unknown command {argv[0]!r}; known are {', '.join(COMMANDS)}", file=sys.stderr)
+        known = ", ".join(COMMANDS)
+        print(
+            f"aotdyn: unknown command {argv[0]!r}; known are {known}\n  hint: see `python -m aotdyn --help`",
+            file=sys.stderr,
+        )
         return 2
     from aotdyn import config
 

@@ -230,6 +230,15 @@ def configure(**arguments: Any) -> None:
     _memo = None
 
 
+def check(name: str, value: Any) -> None:
+    """Refuse what an option can't be.
+
+    Raises:
+        ConfigError: says what is allowed.
+    """
+    _checked(name, value, "argument")
+
+
 @contextlib.contextmanager
 def overrides(**arguments: Any) -> Iterator[Options]:
     """`configure` for a `with` block, process-wide."""

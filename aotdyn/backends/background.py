@@ -43,7 +43,7 @@ def later(job: Job, digest: str | None, inputs: list[torch.Tensor]) -> Compiled 
         return Later(job, digest, inputs, ticket)
     if _thorough():
         return None
-    log.info("a graph that no other process can compile runs eagerly (compile='now' compiles it here)")
+    log.info("aotdyn: a graph that no other process can compile runs eagerly (compile='now' compiles it here)")
     return job.eager()
 
 
@@ -124,7 +124,7 @@ def _submitted(keeper: Keeper) -> pool.Ticket | None:
     try:
         found = pool.pool().submit(keeper.data, job.name(), keeper, lasts)
     except OSError as error:
-        log.warning("a graph runs eagerly, since no process can be started to compile it: %s", error)
+        log.warning("aotdyn: a graph runs eagerly, since no process can be started to compile it: %s", error)
         keeper.end()
         return None
     _tickets[digest] = found
@@ -206,7 +206,7 @@ class Keeper:
         job = self.job
         if outcome.failure is not None:
             if outcome.failure.kind == failures.ELSEWHERE:
-                log.info("a graph runs eagerly, since a worker can't compile it: %s", outcome.failure.what)
+                log.info("aotdyn: a graph runs eagerly, since a worker can't compile it: %s", outcome.failure.what)
             else:
                 job.failed(self.digest, outcome.failure, self.data)
             return None

@@ -77,14 +77,14 @@ def known(store: Store, digest: str) -> bool:
     directory = store.kernel_path(_key(digest))
     if directory is None:
         return False
-    log.info("a graph runs eagerly, since an earlier process couldn't compile it: see %s", directory)
+    log.info("aotdyn: a graph runs eagerly, since an earlier process couldn't compile it: see %s", directory)
     return True
 
 
 def tell(failure: Failure, digest: str | None) -> None:
     """The warning for a graph that runs eagerly since it has no kernel; `digest` if the verdict is kept."""
     how = f"; `python -m aotdyn cache show --repro {digest[:12]}` writes a script that shows it" if digest else ""
-    log.warning("inductor can't compile a graph, which runs eagerly instead: %s%s", failure.what, how)
+    log.warning("aotdyn: inductor can't compile a graph, which runs eagerly instead: %s%s", failure.what, how)
 
 
 @functools.cache

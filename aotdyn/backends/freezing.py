@@ -48,7 +48,7 @@ def chosen(program: Program, inputs: Sequence[torch.Tensor]) -> tuple[int, ...]:
     found = tuple(number for number, (item, tensor) in pairs if not item.dynamic and _foldable(tensor))
     size = sum(_bytes(inputs[number]) for number in found)
     if size > LARGEST:
-        log.info("a graph's parameters aren't folded in: they have %d MiB", size >> 20)
+        log.info("aotdyn: a graph's parameters aren't folded in: they have %d MiB", size >> 20)
         return ()
     return found
 

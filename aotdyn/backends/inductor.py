@@ -72,7 +72,7 @@ def compile(
     """The kernel of a graph, from the store, made now or later; see `registry.compile`. Raises what inductor raises."""
     reason = _unsuitable(program, inputs)
     if reason:
-        log.info("a graph runs eagerly: %s", reason)
+        log.info("aotdyn: a graph runs eagerly: %s", reason)
         return codegen.to_function(program, locate)
     if torch.are_deterministic_algorithms_enabled():
         policy = NOW._replace(frozen=policy.frozen)  # which of two ways a call goes would be a matter of time
@@ -263,7 +263,7 @@ class Job:
         try:
             return self.open(directory, inputs)
         except (OSError, ValueError, LookupError, RuntimeError, msgspec.MsgspecError) as error:
-            log.warning("ignoring kernel %s, which can't be loaded: %s", directory, error)
+            log.warning("aotdyn: ignoring kernel %s, which can't be loaded: %s", directory, error)
             return None
 
     def open(self, directory: Path, inputs: list[torch.Tensor]) -> Compiled:
@@ -274,7 +274,9 @@ class Job:
         if (directory / SHAPES).exists():
             return self.per_shape()
         if (directory / ORDINARY).exists() and self.policy.later:
-            log.info("a graph that has no stored kernel runs eagerly (compile='now' compiles it in each process)")
+            log.info(
+                "aotdyn: a graph that has no stored kernel runs eagerly (compile='now' compiles it in each process)"
+            )
             return self.eager()
         outer = data.decode_program((directory / OUTER).read_bytes())
         asked = directory / CONDITIONS

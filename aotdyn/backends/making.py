@@ -100,7 +100,7 @@ def _make(
         interrupted.hand_on(error)
         if not isinstance(error, Unsuitable) and of_the_compiler(error):
             raise  # inductor's ordinary path would ask the same compiler
-        log.info("a graph with gradients is compiled in each process: %s", error, exc_info=log.isEnabledFor(10))
+        log.info("aotdyn: a graph with gradients is compiled in each process: %s", error, exc_info=log.isEnabledFor(10))
         reason = f"{type(error).__name__}: {error}"[:2000]
         return Made(_ordinary(parts, seen, reason), isinstance(error, Unsuitable) or lasting(error))
 

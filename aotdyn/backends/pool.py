@@ -289,6 +289,7 @@ def at_exit() -> None:
     finally:
         if mine.open:
             events.count("compiles_dropped", len(mine.open))
+            events.count("kernels_left", sum(ticket.worth_waiting for ticket in mine.open))
         mine.drop()
 
 

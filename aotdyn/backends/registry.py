@@ -141,7 +141,9 @@ def _inductor(
         interrupted.hand_on(error)
         events.count("backend_failures")
         line = str(error).strip().partition("\n")[0]
-        log.warning("inductor can't compile a graph, which runs eagerly instead: %s: %s", type(error).__name__, line)
+        log.warning(
+            "aotdyn: inductor can't compile a graph, which runs eagerly instead: %s: %s", type(error).__name__, line
+        )
         log.debug("inductor's failure", exc_info=error)
         return codegen.to_function(program, locate)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import os
 import platform
@@ -12,15 +11,17 @@ from pathlib import Path
 
 import aotdyn
 from aotdyn import config
+from aotdyn.cli.parsing import Parser
 from aotdyn.errors import AotdynError
 from aotdyn.hook import startup
+from aotdyn.report.plural import counted
 
 NEEDED = ("torch", "bytecode", "libcst", "msgspec", "platformdirs")
 
 
 def main(argv: list[str]) -> int:
     """Print a line for each thing looked at; 1 if one of them is bad."""
-    argparse.ArgumentParser(prog="python -m aotdyn doctor", description=__doc__).parse_args(argv)
+    Parser(prog="python -m aotdyn doctor", description=__doc__).parse_args(argv)
     bad = False
     for name, value, fine in _findings():
         print(f"{'ok ' if fine else 'BAD'} {name:10} {value}")
@@ -70,7 +71,7 @@ def _cache() -> tuple[str, bool]:
     if not _writable(root):
         return f"{root} can't be written", False
     size, files = _size(root)
-    return f"{root} ({files} files, {size / 1e6:.1f} MB)", True
+    return f"{root} ({counted(files, 'file')}, {size / 1e6:.1f} MB)", True
 
 
 def _signing(options: config.Options) -> tuple[str, bool]:
@@ -79,7 +80,7 @@ def _signing(options: config.Options) -> tuple[str, bool]:
     keys = signing.Keys(True, signing.folder(options))
     try:
         keys.sign(b"")
-        return f"{len(keys.trusted())} keys are trusted, in {keys.where}", True
+        return f"trusts {counted(len(keys.trusted()), 'key')}, in {keys.where}", True
     except AotdynError as error:
         return str(error), False
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
+from aotdyn.cli.parsing import Parser
 from aotdyn.hook import startup
 
 
@@ -33,4 +33,4 @@ def deactivate(argv: list[str]) -> int:
 
 
 def _parse(command: str, argv: list[str], description: str) -> None:
-    argparse.ArgumentParser(prog=f"python -m aotdyn {command}", description=description).parse_args(argv)
+    Parser(prog=f"python -m aotdyn {command}", description=description).parse_args(argv)

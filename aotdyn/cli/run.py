@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from aotdyn import config
-from aotdyn.cli import text
+from aotdyn.cli.parsing import Parser, option
 from aotdyn.errors import AotdynError, BackendError, ConfigError
 from aotdyn.hook import activate, patch
 from aotdyn.hook import main as programs
@@ -40,7 +40,7 @@ VERBOSE = ("breaks", "recompiles", "hook", "cache")
 
 def parser(command: str) -> argparse.ArgumentParser:
     """The options of `run` and `explain`; everything from the program's name on is the program's."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=f"python -m aotdyn {command}",
         usage="%(prog)s [options] app.py [args]\n       %(prog)s [options] -m module [args]",
         description=DESCRIPTIONS[command] + " Hooked are the program, its package or folder, and what --package adds.",
@@ -60,16 +60,23 @@ def parser(command: str) -> argparse.ArgumentParser:
         "before a graph first runs")  # fmt: skip
     add("--choose", choices=("measured", "always"), help="go by a kernel where a few calls find it the faster way (the "
         "default), or always")  # fmt: skip
-    add("--jobs", metavar="N", help="processes that compile; half of the processors by default")
+    add("--jobs", metavar="N", type=option("jobs"), help="processes that compile; half of the processors by default")
     add("--mode", choices=("default", "max-autotune"), help="inductor's preset")
     add("--option", metavar="K=V", action="append", default=[], help="an option of inductor's; may be given often")
     add("--freeze", action="store_true", help="fold parameters into kernels as constants, where no gradient is "
         "recorded; each call compares what they hold")  # fmt: skip
-    if command != "build":
-        add("--exit-wait", metavar="SECONDS", help="how long to wait at the end for kernels that are being compiled "
-            "for the next start; 60 by default, 0 never waits")  # fmt: skip
+    if command == "build":
+        add("--exit-wait", help=argparse.SUPPRESS)
+    else:
+        add("--exit-wait", metavar="SECONDS", type=option("exit_wait"), help="how long to wait at the end for kernels "
+            "that are being compiled for the next start; 60 by default, 0 never waits")  # fmt: skip
+        add("--thrift", choices=("packages", "all", "off"), help="what is traced only where it pays: functions of "
+            "packages hooked by name (the default), of all, or none")  # fmt: skip
     add("--keep-torch-compile", action="store_true", help="leave calls of torch.compile to torch")
     add("-v", "--verbose", action="store_true", help="log breaks and recompiles, and sum up at the end")
+    add(
+        "-q", "--quiet", action="store_true", help="no progress line and no remark on kernels at the end; warnings stay"
+    )
     add("-m", dest="module", metavar="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
     add("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return made
@@ -95,9 +102,10 @@ def _command(command: str, argv: list[str]) -> int:
     args = made.parse_args(argv)
     target = args.module if args.module is not None else args.program
     if not target:
-        made.print_usage(sys.stderr)
-        print(f"aotdyn {command}: name a program to run", file=sys.stderr)
-        return 2
+        made.error("name a program to run, as app.py or -m package.module")
+    if command == "build" and args.exit_wait is not None:
+        made.error("--exit-wait is for run: build waits for every kernel, however long that takes (--jobs N compiles "
+                   "with N processes; Ctrl-C ends it and keeps what is done)")  # fmt: skip
     imports.watch()
     try:
         args.no_cache = args.no_cache or command == "explain"  # what the cache holds isn't traced, nor told again
@@ -115,7 +123,11 @@ def _command(command: str, argv: list[str]) -> int:
         return 2
     if command == "build":
         build.prepare()
-    report = _at_exit(args, command, options.disable)
+    if args.quiet:
+        from aotdyn.report import progress
+
+        progress.quiet = True
+    report = _at_exit(args, command, options.disable, argv[: len(argv) - len(target)])
     try:
         outcome = _outcome(args, target, options)
     except programs.NotRunnable as error:
@@ -138,7 +150,8 @@ def _configure(args: argparse.Namespace, target: str) -> config.Options:
         jobs=args.jobs,
         mode=args.mode,
         freeze=True if args.freeze else None,
-        exit_wait=getattr(args, "exit_wait", None),
+        exit_wait=args.exit_wait,
+        thrift=getattr(args, "thrift", None),
     )
     options = config.current()
     if not options.compile:
@@ -319,6 +332,8 @@ _told: set[str] = set()
 
 
 def _not_warm() -> str:
+    from aotdyn.cli import text
+
     thrift = sys.modules.get("aotdyn.runtime.thrift")
     return text.not_warm(events.snapshot(), events.traced_functions(), thrift.owed() if thrift else {})
 
@@ -333,8 +348,11 @@ def _print_exception(error: BaseException) -> None:
         sys.__excepthook__(kind, error, traceback)
 
 
-def _at_exit(args: argparse.Namespace, command: str, disabled: bool) -> Callable[[], None]:
-    """Say and write what happened when the process ends, behind the program's own exit handlers."""
+def _at_exit(args: argparse.Namespace, command: str, disabled: bool, given: list[str]) -> Callable[[], None]:
+    """Say and write what happened when the process ends, behind the program's own exit handlers.
+
+    `given` has the options, as they stand in front of the program.
+    """
     process = os.getpid()
     if args.stats is not None:
         args.stats = os.path.abspath(args.stats)
@@ -346,11 +364,39 @@ def _at_exit(args: argparse.Namespace, command: str, disabled: bool) -> Callable
             _write(args.stats)
         for remark in () if disabled else _unknown(args.package):
             print(remark, file=sys.stderr)
-        if disabled and (args.verbose or command == "explain"):
+        if command == "run" and not args.quiet and (left := int(events.counted("kernels_left"))):
+            _tell_left(left, args, given)
+        if not args.verbose and command != "explain":
+            return
+        from aotdyn.cli import text
+
+        if disabled:
             print(text.DISABLED, file=sys.stderr)
         elif command == "explain":
             print(text.report(events.snapshot()), file=sys.stderr)
-        elif args.verbose:
+        else:
             print(text.summary(events.snapshot()), file=sys.stderr)
 
     return atexit.register(report)
+
+
+NOT_BUILDS = {"--exit-wait": 1, "--thrift": 1, "--stats": 1, "--require-warm": 0, "-v": 0, "--verbose": 0, "-m": 0}
+"Options of `run` that `build` doesn't take, or has no use for, and how many words follow each."
+
+
+def _tell_left(left: int, args: argparse.Namespace, given: list[str]) -> None:
+    """Say how many graphs have no kernel yet, and the command that sees to them."""
+    import shlex
+
+    from aotdyn.cli import text
+
+    kept = []
+    words = iter(given)
+    for word in words:
+        if (follow := NOT_BUILDS.get(word.partition("=")[0])) is None:
+            kept.append(word)
+        elif follow and "=" not in word:
+            next(words, None)
+    program = ["-m", *args.module] if args.module is not None else args.program
+    command = f"python -m aotdyn build {shlex.join([*kept, *program])}"
+    print(text.kernels_left(int(events.counted("graphs_compiled")), left, command), file=sys.stderr)

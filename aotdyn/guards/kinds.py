@@ -222,7 +222,9 @@ def _show(value: Any) -> str:
         text = repr(value)
         return text if len(text) <= 80 else f"{text[:77]}..."
     if type(value) in (list, tuple):
-        return f"a {type(value).__name__} of {len(value)} item{'' if len(value) == 1 else 's'}"
+        from aotdyn.report.plural import counted
+
+        return f"a {type(value).__name__} of {counted(len(value), 'item')}"
     return f"a {_path(class_path(type(value)))}"
 
 

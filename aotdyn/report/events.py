@@ -54,6 +54,11 @@ def count(name: str, n: float = 1) -> None:
         _counts[name] = _counts.get(name, 0) + n
 
 
+def counted(name: str) -> float:
+    """What a counter has come to by `count` alone: a look that asks no source."""
+    return _counts.get(name, 0)
+
+
 def traced(function: str) -> None:
     """A function, or what follows a break in it, has been traced; counts as `traced`."""
     with _lock:

@@ -26,6 +26,14 @@ class _Stderr(logging.StreamHandler):
         return sys.stderr
 
 
+class _Formatter(logging.Formatter):
+    """The logger's name in front, and not ours a second time: messages that may reach an app's handlers have that."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = record.message.removeprefix("aotdyn: ")
+        return super().formatMessage(record)
+
+
 def logger(name: str) -> logging.Logger:
     """The logger of a kind of event (one of config.LOGS)."""
     return logging.getLogger(f"aotdyn.{name}")
@@ -45,7 +53,7 @@ def setup(names: tuple[str, ...] | None = None) -> None:
         chosen = config.LOGS
     if chosen and _handler is None:
         _handler = _Stderr()
-        _handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        _handler.setFormatter(_Formatter("%(name)s: %(message)s"))
         root = logging.getLogger("aotdyn")
         root.addHandler(_handler)
         root.propagate = False

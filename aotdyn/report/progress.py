@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 
 WIDTH = 20
 
+quiet = False
+"Whether the user wants to hear nothing of this."
+
 
 @contextlib.contextmanager
 def line(title: str) -> Iterator[Callable[..., None]]:
@@ -56,6 +59,8 @@ def is_terminal() -> bool:
 
 def write(text: str) -> None:
     """Write to stderr, wherever that leads: nothing of the program's hangs on it."""
+    if quiet:
+        return
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text)
         sys.stderr.flush()

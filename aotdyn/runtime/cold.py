@@ -401,6 +401,6 @@ def failed(entry: Entry, error: Exception) -> None:
     """A failure of our own: raised under strict, else one warning, and the original code runs."""
     if config.current().strict:
         raise error
-    log.warning("%s isn't compiled: %s: %s", entry.spec.qualname, type(error).__name__, error)
+    log.warning("aotdyn: %s isn't compiled: %s: %s", entry.spec.qualname, type(error).__name__, error)
     log.debug("the failure", exc_info=error)
     events.left_alone(entry.spec.qualname, f"{type(error).__name__}: {error}")

@@ -171,6 +171,8 @@ class Entry:
         "bound `rests`"
         self._given = 0
         "calls that these took"
+        self._left = 0
+        "other calls with tensors that nothing served"
         self._told = False
         self._last: Line | None = None
         self._thrifty = getattr(extent, "thrifty", False)
@@ -214,7 +216,7 @@ class Entry:
         with self._lock:
             self._retired = self.tally()
             self.variants, self.lines, self._unfit, self._last = [], [], set(), None
-            self.rests, self._behind, self._given = [], [], 0
+            self.rests, self._behind, self._given, self._left = [], [], 0, 0
             self.closed = self.loaded = self._told = False
             self._served.clear()
             self.moved, self.numbers = {}, frozenset()
@@ -239,7 +241,7 @@ class Entry:
 
         That is known of a function alone of which some calls were captured.
         """
-        calls = max(self.ran - len(self.variants), 0) + self._given
+        calls = self._left + self._given
         made = [each.operations + each.eager_operations for each in self.variants]
         return calls, calls * sum(made) // max(len(made), 1)
 
@@ -273,6 +275,7 @@ class Entry:
         self.skip -= 1
         self.unserved += 1
         self.ran += 1
+        self._left += 1
 
     def stranger(self, *args: Any) -> Any:
         """A frame with other globals asks a bound variant."""
@@ -319,6 +322,7 @@ class Entry:
                 line = self._find(args)
         finally:
             self._lock.release()
+        self._left += line is None or line.variant.rest
         if line is None:
             return None
         answer = line.probe(*args)
@@ -363,8 +367,7 @@ class Entry:
             return None
         if not self.loaded:
             self.loaded = True
-            for variant in cold.load(self):
-                (self.rests if variant.rest else self.variants).append(variant)
+            self._take(cold.load(self))
             if self.account is not None and self.account.verdict:
                 return None
         with at_work():
@@ -378,6 +381,16 @@ class Entry:
                 interrupted.hand_on(error)
                 cold.failed(self, error)
                 return None
+
+    def _take(self, stored: list[Variant]) -> None:
+        """Have what is stored; what the policy has decided ends where there is no thrift."""
+        from aotdyn.runtime import cold
+
+        for variant in stored:
+            if variant.thrifty and self.account is None:
+                cold.prune(self, variant)
+            else:
+                (self.rests if variant.rest else self.variants).append(variant)
 
     def _made(self, args: tuple[Any, ...]) -> Line | None:
         """A variant that fits a call: one that is known and binds, or a new one; None leaves the call to Python."""
@@ -464,7 +477,7 @@ class Entry:
         asks = {"kframe": sys._getframe, "kstranger": self.stranger} if self.direct else {}
         line = Line(variant, bound, knext=self.others, **asks)
         if variant.rest:
-            self._tell(variant.leave)
+            self._tell(variant.leave, variant.thrifty)
             self._behind = [line, *(old for old in self._behind if old.variant is not variant)]
             return line
         self._served.note(variant, args, self.globals)
@@ -588,13 +601,13 @@ class Entry:
         enough = len(found.counted) >= options.recompile_limit
         option = "recompile_limit" if enough else "accumulated_recompile_limit" if self._at_limit(found) else "thrift"
         text = limit.told(self._where(), found, len(self.variants), option, self._in_words)
-        if options.fail_on_recompile_limit_hit and option != "thrift":
+        thrifty = option == "thrift"
+        if options.fail_on_recompile_limit_hit and not thrifty:
             raise errors.RecompileLimitError(text)
-        self._told = self._told or option == "thrift"
-        variant = limit.verdict(found, self.rests, text)
+        variant = limit.verdict(found, self.rests, text, thrifty)
         if variant is None:
             self.closed = True
-            self._tell(text)
+            self._tell(text, thrifty)
             return None
         self._lower(variant)
         if len(self.rests) >= limit.RESTS:
@@ -615,12 +628,14 @@ class Entry:
         code, name = self.code(), self.spec.qualname
         return name if code.co_filename.startswith(PACKAGE) else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
-    def _tell(self, text: str) -> None:
-        """Warn of the limit, once."""
-        if not self._told:
-            self._told = True
-            _logger().warning("%s", text)
-            events.left_alone(self.spec.qualname, text)
+    def _tell(self, text: str, thrifty: bool) -> None:
+        """Warn of the limit, once; of what thrift has decided in a package there are only the counters."""
+        if self._told:
+            return
+        self._told = True
+        if not thrifty or (self.account is not None and self.account.program):
+            _logger().warning("aotdyn: %s", text)
+        events.left_alone(self.spec.qualname, text)
 
     def _promote(self, line: Line) -> None:
         self.lines = [line, *(other for other in self.lines if other is not line)]
@@ -635,7 +650,7 @@ class Entry:
         text = f"guards of a variant of {self.spec.qualname} fail on the very call that they were bound for"
         if config.current().strict:
             raise errors.AotdynError(text)
-        _logger().warning("%s; it runs as plain Python", text)
+        _logger().warning("aotdyn: %s; it runs as plain Python", text)
 
 
 def _logger() -> Any:

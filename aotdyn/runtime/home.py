@@ -112,7 +112,7 @@ def settle() -> None:
         except Exception as error:
             if config.current().strict:
                 raise
-            log.warning("%s has no blocks behind its breaks: %s: %s", home.name, type(error).__name__, error)
+            log.warning("aotdyn: %s has no blocks behind its breaks: %s: %s", home.name, type(error).__name__, error)
 
 
 class Alive:

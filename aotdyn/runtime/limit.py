@@ -23,7 +23,7 @@ import torch
 
 from aotdyn.guards import constants, kinds, tensors
 from aotdyn.guards.kinds import Reason
-from aotdyn.guards.sources import Env, Source, SourceTable, decode_sources
+from aotdyn.guards.sources import Env, Pure, Source, SourceTable, decode_sources
 from aotdyn.runtime import binding
 from aotdyn.runtime.variant import Instruction, Variant
 
@@ -163,7 +163,7 @@ def _durable(source: Source) -> bool:
 # The verdict
 
 
-def verdict(found: Count, before: list[Variant], text: str) -> Variant | None:
+def verdict(found: Count, before: list[Variant], text: str, thrifty: bool = False) -> Variant | None:
     """The variant that gives to Python what the call has in common with the last variant that it misses."""
     if not found.counted:
         return None
@@ -187,6 +187,7 @@ def verdict(found: Count, before: list[Variant], text: str) -> Variant | None:
         process_local=last.variant.process_local,
         locals=last.variant.locals,
         rest=True,
+        thrifty=thrifty,
     )
 
 
@@ -226,9 +227,13 @@ def told(where: str, found: Count, total: int, option: str, in_words: Callable[[
     """The warning: what failed, oldest to newest, and what would help."""
     failed = (binding.reasons(each.variant, each.env, each.failed[:1]) for each in found.counted)
     reasons = [in_words(reason) for each in failed for reason in each]
-    lines = [f"{where} has {total} variants, as many as {option} allows; calls that fit none run as plain Python."]
-    lines += [f"  {sentence}" for sentence in kinds.merged(reasons)]
-    lines += [f"  {hint}" for hint in dict.fromkeys(filter(None, map(_hint, found.counted)))]
+    from aotdyn.report.plural import counted
+
+    enough = "too few calls each for another to pay" if option == "thrift" else f"as many as {option} allows"
+    had = f"has {counted(total, 'variant')}, {'which served ' * (option == 'thrift')}{enough}"
+    hints = [*filter(None, map(_hint, found.counted)), MORE.get(option, "")]
+    lines = [f"{where} {had}; calls that fit none run as plain Python."]
+    lines += [f"  {each}" for each in (*kinds.merged(reasons), *dict.fromkeys(filter(None, hints)))]
     return "\n".join(lines)
 
 
@@ -241,8 +246,12 @@ def _hint(missed: Missed) -> str:
     if guard.kind == "TENSOR" and source is not None:
         dims = tensors.moved(missed.env.read(source), guard.expected)
         return SIZES if dims else ""
-    if guard.kind == "CONST" and isinstance(constants.decode(guard.expected), (int, float)):
-        return NUMBERS if source is not None and _outermost(source, missed.env) is None else ATTRIBUTES
+    if guard.kind == "CONST":
+        known = constants.decode(guard.expected)
+        if isinstance(known, bool):
+            return ITEMS if isinstance(source, Pure) and source.key == HAS else FLAGS
+        if isinstance(known, (int, float)):
+            return NUMBERS if source is not None and _outermost(source, missed.env) is None else ATTRIBUTES
     return HINTS.get(guard.kind, "")
 
 
@@ -251,6 +260,13 @@ SIZES = (
     " mark_dynamic, or [[tool.aotdyn.shapes]] in pyproject.toml; or pad to a few sizes."
 )
 NUMBERS = "A number that varies takes one variant as a tensor, or where only operators of torch see it."
+FLAGS = (
+    "A flag makes a variant for each of its values, and several flags one for each combination: vary fewer of them,"
+    " or branch outside of the function."
+)
+HAS = "iterator.has"
+"Whether an iterator has as many items."
+ITEMS = "A loop over an iterator that began outside makes a variant for each number of items that are left."
 ATTRIBUTES = (
     "A number that a module keeps and Python looks at is a constant of the graph: keep it in a tensor,"
     " or look at it outside of what is compiled."
@@ -262,3 +278,9 @@ HINTS = {
     "FUNCTION": "Each function that is handed over makes a variant: make it once, and not at each call.",
     "GLOBAL": "Modes are constants of the graph: call the function under one of them.",
 }
+MORE = {
+    "thrift": "To have more made, up to recompile_limit: `--thrift off` (AOTDYN_THRIFT=off), or once by"
+    " `python -m aotdyn build`.",
+    "recompile_limit": "To have more made: AOTDYN_RECOMPILE_LIMIT, or recompile_limit in pyproject.toml.",
+}
+"How a limit is raised, by the option's name."

@@ -156,6 +156,8 @@ class Variant(msgspec.Struct):
     "lines of the program that asked for guards: file and number"
     rest: bool = False
     "what the recompile limit decided: it stands behind all other variants"
+    thrifty: bool = False
+    "it was thrift that decided so: it ends where there is none"
     operations: int = 0
     eager_operations: int = 0
     code: bytes = b""

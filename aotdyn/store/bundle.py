@@ -28,7 +28,19 @@ from aotdyn.graph.data import check
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, origin, records
 from aotdyn.store.environment import describe, save_description
-from aotdyn.store.integrity import LIMIT, Damaged, Kind, check_directory, check_root, digest, located, seal, unseal
+from aotdyn.store.integrity import (
+    LIMIT,
+    OWN,
+    Damaged,
+    Kind,
+    check_directory,
+    check_root,
+    digest,
+    located,
+    remedy,
+    seal,
+    unseal,
+)
 from aotdyn.store.inventory import FOLDERS, Environment, Inventory, Stored, is_ours
 from aotdyn.store.layout import MODULE, RECORD, Layout, valid_key
 from aotdyn.store.signing import Keys
@@ -104,7 +116,8 @@ def export(inventory: Inventory, file: Path, packages: list[str], keys: Keys, fo
     try:
         disk.write(str(file), _zipped(files), _usual_mode())
     except OSError as error:
-        raise CacheError(f"the bundle can't be written: {error.strerror}", where=str(file)) from None
+        raise CacheError(f"the bundle can't be written: {error.strerror}", where=str(file),
+                         hint="name a file in a directory that you may write to") from None  # fmt: skip
     return _counts(entry.item for entry in entries)
 
 
@@ -247,7 +260,8 @@ def import_(root: Path, file: Path, keys: Keys, trust: bool = False) -> dict[str
             found = [(item, _data(archive, item)) for item in contents.entries]
             told = origin.encode(bundle=file.name, digest=digest(_read_entry(archive, NAME, MANIFEST_LIMIT), 8))
     except OSError as error:
-        raise CacheError(f"the bundle can't be read: {error.strerror or error}", where=str(file)) from None
+        raise CacheError(f"the bundle can't be read: {error.strerror or error}", where=str(file),
+                         hint="name a file that `aotdyn cache export FILE` has written") from None  # fmt: skip
     except NoBundle as error:
         raise CacheError(f"the file isn't an aotdyn bundle: {error}", where=str(file),
                          hint="name a file that `aotdyn cache export` has written, whole") from None  # fmt: skip
@@ -259,7 +273,8 @@ def import_(root: Path, file: Path, keys: Keys, trust: bool = False) -> dict[str
             _describe(Layout(root, key), words)
         _store(root, found, keys, told, trust)
     except OSError as error:
-        raise CacheError(f"the cache can't be written: {error.strerror}", where=str(root)) from None
+        raise CacheError(f"the cache can't be written: {error.strerror}", where=str(root),
+                         hint=remedy(error, False) or OWN) from None  # fmt: skip
     return _counts(contents.entries)
 
 

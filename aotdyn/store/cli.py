@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from aotdyn import config
+from aotdyn.cli.parsing import Parser
 from aotdyn.errors import AotdynError, CacheError
+from aotdyn.report.plural import counted
 from aotdyn.runtime.variant import FrameSpec
 from aotdyn.store import disk, signing, usage
 from aotdyn.store.environment import describe, environment_key
@@ -36,7 +38,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m aotdyn cache", description="Look at the cache, and tidy it up.")
+    parser = Parser(prog="python -m aotdyn cache", description="Look at the cache, and tidy it up.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     made = {}
     for name, run, text in (
@@ -260,14 +262,16 @@ def _fitting(asked: str, names: dict[str, str]) -> set[str]:
 
 def _near(asked: str, names: dict[str, str], inventory: Inventory) -> str:
     if not names:
-        return f"no function is stored in {inventory.root}"
+        return (
+            f"no function is stored in {inventory.root}\n  hint: run a program first, or name another cache by --cache"
+        )
     last = {name.rpartition(".")[2]: name for name in names}
     near = difflib.get_close_matches(asked, names, 3, 0.5)
     near += [last[word] for word in difflib.get_close_matches(asked.rpartition(".")[2], last, 3, 0.6)]
     near += [name for name in names if asked.lower() in name.lower()]
     listed = list(dict.fromkeys(near))[:5]
-    hint = f"near it: {', '.join(listed)}" if listed else f"`cache ls` lists all {len(names)}"
-    return f"no stored function is named {asked!r}; {hint}"
+    hint = f"near it: {', '.join(listed)}" if listed else f"`python -m aotdyn cache ls` lists all {len(names)}"
+    return f"no stored function is named {asked!r}\n  hint: {hint}"
 
 
 def clear(arguments: argparse.Namespace) -> int:
@@ -363,7 +367,7 @@ def _bundled(what: str, counts: dict[str, int], arguments: argparse.Namespace) -
     if arguments.json:
         _print_json(file=str(arguments.file), entries=counts)
         return 0
-    words = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "nothing"
+    words = ", ".join(counted(count, kind.removesuffix("s")) for kind, count in counts.items() if count) or "nothing"
     print(f"{what} {words}: {arguments.file}")
     return 0
 

@@ -70,6 +70,21 @@ def save_description(path: str, words: dict[str, str]) -> None:
     disk.write(path, json.dumps(words, indent=1).encode())
 
 
+def misdescribed(path: str) -> str | None:
+    """What is wrong with an `environment.json`; None where it says what it should."""
+    import json
+
+    try:
+        read = json.loads(Path(path).read_bytes())
+    except FileNotFoundError:
+        return "it is missing, so nobody can tell what this environment is"
+    except (OSError, ValueError) as error:
+        return f"it can't be read: {error}"
+    if not isinstance(read, dict) or not {"python", "torch", "format"} <= read.keys():
+        return "it doesn't say what this environment is"
+    return None
+
+
 def describe(options: Options | str | None = None) -> dict[str, str]:
     """The same in words, for `environment.json`."""
     version = {}

@@ -63,7 +63,7 @@ class Second:
             kernels.publish(directory, packed.manifest, packed.files, trust=self.trust, signing=self.signing)
             return True
         except (Damaged, msgspec.MsgspecError, ValueError, RecursionError) as error:
-            log.warning("ignored a damaged entry of the remote cache, %s: %s", self._there(directory), error)
+            log.warning("aotdyn: ignored a damaged entry of the remote cache, %s: %s", self._there(directory), error)
         except OSError as error:
             log.debug("what came from the remote cache can't be kept: %s", error)
         return False
@@ -84,7 +84,7 @@ class Second:
             disk.write(path, data)
             return True
         except Damaged as error:
-            log.warning("ignored a damaged entry of the remote cache, %s: %s", self._there(path), error)
+            log.warning("aotdyn: ignored a damaged entry of the remote cache, %s: %s", self._there(path), error)
         except (OSError, CacheError) as error:
             log.debug("what came from the remote cache can't be kept: %s", error)
         return False

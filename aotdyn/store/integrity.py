@@ -215,6 +215,21 @@ def check_directory(root: Path) -> None:
 
 DIRECTORY = "name a directory with `--cache` or AOTDYN_CACHE_DIR, or move the file away"
 
+OWN = "name a directory of your own with `--cache` or AOTDYN_CACHE_DIR"
+
+
+def remedy(error: OSError, reading: bool) -> str:
+    """What to do where the disk refuses to read, or to write, a cache."""
+    import errno
+
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        return f"a file is in the way: {DIRECTORY}"
+    if error.errno in (errno.EACCES, errno.EPERM) and reading:
+        return f"its owner can let others read it by `chmod -R a+rX`; or {OWN}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"make room on the disk, as `python -m aotdyn cache gc` does; or {OWN}"
+    return "" if reading else f"{OWN} to have it stored, or pass `--no-cache`"
+
 
 def _check_link(path: Path) -> None:
     """Refuse a symbolic link of somebody else's on the way to the cache: it can be made to lead elsewhere."""

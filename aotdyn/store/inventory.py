@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, records
-from aotdyn.store.environment import save_description
+from aotdyn.store.environment import misdescribed, save_description
 from aotdyn.store.integrity import Damaged, Kind, Opened, Signing, check_directory, check_root, located, unseal
 from aotdyn.store.layout import (
     BESIDE,
@@ -176,15 +176,7 @@ class Environment:
 
     def misdescribed(self) -> str | None:
         """What is wrong with the file that says what the environment is; None where it is good."""
-        try:
-            read = json.loads(Path(self.path, ENVIRONMENT).read_bytes())
-        except FileNotFoundError:
-            return "it is missing, so nobody can tell what this environment is"
-        except (OSError, ValueError) as error:
-            return f"it can't be read: {error}"
-        if not _describes(read):
-            return "it doesn't say what this environment is"
-        return None
+        return misdescribed(f"{self.path}/{ENVIRONMENT}")
 
     def renew(self, words: dict[str, str]) -> str | None:
         """Write the file that says what the environment is, and answer its path; None where it can't be written."""
@@ -335,20 +327,12 @@ def is_ours(path: str) -> bool:
     """Whether a directory is an environment's: by its name, and by what it says it is, or has nothing else in it."""
     if not environment_name(os.path.basename(path)) or not os.path.isdir(path):
         return False
-    try:
-        if _describes(json.loads(Path(path, ENVIRONMENT).read_bytes())):
-            return True
-    except (OSError, ValueError):
-        pass
+    if misdescribed(f"{path}/{ENVIRONMENT}") is None:
+        return True
     try:
         return all(name.partition(TEMPORARY)[0] in WITHIN for name in os.listdir(path))
     except OSError:
         return False
-
-
-def _describes(read: object) -> bool:
-    """Whether this is what `environment.json` holds."""
-    return isinstance(read, dict) and {"python", "torch", "format"} <= read.keys()
 
 
 def _is_number(path: str) -> bool:

@@ -119,7 +119,9 @@ class Remote:
         self._submit(task)
         done = task.done.wait(self.budget if seconds is None else seconds)
         if not done:
-            log.warning("the remote cache %s is slow: %d entries weren't sent", self.url, self._waiting)
+            from aotdyn.report.plural import counted
+
+            log.warning("aotdyn: the remote cache %s is slow: %s not sent", self.url, counted(self._waiting, "entry"))
         return done
 
     def _at(self, path: str) -> str:
@@ -151,7 +153,7 @@ class Remote:
         self._probe_at = time.monotonic() + self._pause
         if not self.told:
             self.told = True
-            log.warning("the remote cache %s is left alone: %s; what is stored here is used", self.url, reason)
+            log.warning("aotdyn: the remote cache %s is left alone: %s; what is stored here is used", self.url, reason)
 
     def _probe(self) -> None:
         """See in the background, ever more rarely, whether it is there again."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from aotdyn.guards import shapes
+from aotdyn.report.plural import counted
 from aotdyn.runtime.variant import FrameSpec, GuardData, ResumePoint, Variant
 from aotdyn.store import origin
 from aotdyn.store.inventory import Environment, Stored, frame_name, readable
@@ -36,7 +37,7 @@ def variant(environment: Environment, stored: Stored, number: int, total: int, u
     one = stored.variant
     title = f"{frame_name(one.spec)}: variant {number} of {total}"
     lines = [title, "=" * len(title), summary(stored)]
-    lines.append(f"stored by {origin.readable(stored.origin)}; loaded by {_count(uses, 'process', 'es')}, "
+    lines.append(f"stored by {origin.readable(stored.origin)}; loaded by {counted(uses, 'process')}, "
                  f"last used {_ago(stored.path)}")  # fmt: skip
     if one.leave:
         lines.append(f"left to Python where the guards hold: {one.leave}")
@@ -59,8 +60,8 @@ def summary(stored: Stored) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stored.created / 1e9))
     eager = f" ({one.eager_operations} more run by Python)" if one.eager_operations else ""
     return (
-        f"{_count(len(one.guards), 'guard')}, {_count(one.operations, 'operation')}{eager}, "
-        f"{_count(len(one.breaks), 'graph break')}, {readable(stored.size)}, stored {when}"
+        f"{counted(len(one.guards), 'guard')}, {counted(one.operations, 'operation')}{eager}, "
+        f"{counted(len(one.breaks), 'graph break')}, {readable(stored.size)}, stored {when}"
     )
 
 
@@ -175,9 +176,5 @@ def _ago(path: str) -> str:
     seconds = max(time.time() - _used(path), 0.0)
     for name, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
-            return f"{_count(int(seconds // length), name)} ago"
+            return f"{counted(int(seconds // length), name)} ago"
     return "just now"
-
-
-def _count(number: int, what: str, plural: str = "s") -> str:
-    return f"{number} {what}{plural * (number != 1)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import logging
 import os
 import time
@@ -15,7 +15,6 @@ from aotdyn.errors import CacheError
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, environment, kernels, origin, records, usage
 from aotdyn.store.integrity import (
-    DIRECTORY,
     LIMIT,
     Damaged,
     Kind,
@@ -24,6 +23,7 @@ from aotdyn.store.integrity import (
     Untrusted,
     check_root,
     located,
+    remedy,
     seal,
     unseal,
 )
@@ -86,7 +86,7 @@ class Store:
         self._signing = signing
         self._limit = limit
         self._writes = self.root is not None and not readonly
-        self._prepared = False
+        self._prepared = self._described = False
         self._layout = Layout(self.root or Path(), self.environment)
         if self.root is not None and not trust:
             check_root(self.root, root)
@@ -117,6 +117,9 @@ class Store:
         if found and self._writes:
             disk.renew(self._layout.records(key))
             usage.account(self._layout.base).loaded(key)
+            if not self._described:
+                with contextlib.suppress(OSError):  # it isn't needed for anything but telling
+                    self._describe()
         return found
 
     def _load(self, spec: FrameSpec, key: str) -> list[Variant]:
@@ -336,7 +339,7 @@ class Store:
         if not self._prepare():
             return False
         if len(payload) > LIMIT:
-            log.warning("not stored, since %d bytes are over the limit of %d: %s", len(payload), LIMIT, path)
+            log.warning("aotdyn: not stored, since %d bytes are over the limit of %d: %s", len(payload), LIMIT, path)
             return False
         try:
             if not self._whole(kind, path, name):
@@ -368,48 +371,56 @@ class Store:
             disk.make_directory(self._layout.base)
             if self.root is not None and not self.trust:
                 check_root(self.root, self._named)  # someone else may have made it since
-            if not os.path.exists(self._layout.description()):
-                environment.save_description(self._layout.description(), environment.describe(self._options))
+            self._describe()
             disk.renew(self._layout.base)
             self._prepared = True
         except (OSError, CacheError) as error:
             self._unwritable(self._layout.base, error)
         return self._writes
 
+    def _describe(self) -> None:
+        """See, once, that the file that says what the environment is can be read; else write it.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        path = self._layout.description()
+        wrong = environment.misdescribed(path)
+        if wrong is not None:
+            known = os.path.exists(path)
+            environment.save_description(path, environment.describe(self._options))
+            if known:
+                log.warning("aotdyn: made anew: %s, which was damaged: %s", path, wrong)
+        self._described = True
+
     def _damaged(self, path: str, error: Damaged) -> None:
         if isinstance(error, Untrusted):
             if (self.root, "untrusted") not in _told:
                 _told.add((self.root, "untrusted"))
-                log.warning("not read: %s: %s; nor is what else is so in %s", path, error, self.root)
+                log.warning("aotdyn: not read: %s: %s; nor is what else is so in %s", path, error, self.root)
             return
         gone = self._writes and disk.remove(path)
-        log.warning("ignored%s a damaged cache entry, %s: %s", " and removed" if gone else "", path, error)
+        log.warning("aotdyn: ignored%s a damaged cache entry, %s: %s", " and removed" if gone else "", path, error)
 
     def _unreadable(self, path: str, error: OSError) -> None:
         if self.root not in _told:
             _told.add(self.root)
-            log.warning("the cache at %s can't be read (%s: %s); entries that can't count as missing%s",
-                        self.root, os.path.relpath(path, self.root), error.strerror, _remedy(error, True))  # fmt: skip
+            log.warning("aotdyn: the cache at %s can't be read (%s: %s); entries that can't count as missing%s",
+                        self.root, os.path.relpath(path, self.root), error.strerror, _hint(error, True))  # fmt: skip
 
     def _unwritable(self, path: str, error: Exception) -> None:
         self._writes = False
         if self.root not in _told:
             _told.add(self.root)
             reason = getattr(error, "strerror", None) or str(error)
-            log.warning("the cache at %s can't be written (%s: %s); this process goes on without storing anything%s",
-                        self.root, os.path.relpath(path, self.root), reason, _remedy(error, False))  # fmt: skip
+            log.warning("aotdyn: the cache at %s can't be written (%s: %s); this process stores nothing%s",
+                        self.root, os.path.relpath(path, self.root), reason, _hint(error, False))  # fmt: skip
 
 
-def _remedy(error: Exception, reading: bool) -> str:
-    """What to do about a failure of the disk, to be put behind a sentence; empty where its words say it."""
-    number = getattr(error, "errno", None)
-    if number in (errno.ENOTDIR, errno.EEXIST):
-        return f"; a file is in the way: {DIRECTORY}"
-    if number in (errno.EACCES, errno.EPERM) and reading:
-        return "; its owner can let others read it by `chmod -R a+rX`, or name another with AOTDYN_CACHE_DIR"
-    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "; name a directory of your own with AOTDYN_CACHE_DIR to have it stored"
-    return ""
+def _hint(error: Exception, reading: bool) -> str:
+    """What to do about it, behind a sentence; empty where the error's own words say it."""
+    told = remedy(error, reading) if isinstance(error, OSError) else ""
+    return f"\n  hint: {told}" if told else ""
 
 
 def configured(root: Path | None, options: Options | str | None, trust: bool) -> Store:
@@ -438,7 +449,7 @@ def opened(root: Path | None, options: Options | str | None, trust: bool) -> Sto
     except CacheError as error:
         if root not in _told:
             _told.add(root)
-            log.warning("%s\n  until then nothing is cached", error)
+            log.warning("aotdyn: %s\n  until then nothing is cached", error)
         return Store(None, options)
 
 

@@ -59,12 +59,17 @@ def test_report_in_words(monkeypatch):
     events.reset()
     events.count("graph_calls")
     events.graph_break("main", "app.py", 3, "call of print", 2)
+    events.graph_break("f", "lib.py", 8, "call of exec, which is written in C")
     events.recompile("f", "`x.shape[0]` was 8, is 9")
     events.left_alone("g", "no tensor operations")
     shown = text.report(events.snapshot())
     events.reset()
     assert "1 graph call, 0 traced" in shown
-    assert "2 x  app.py:3 in main" in shown
+    assert shown.count("-> ") == 1
+    assert "  call of print\n      app.py:3 in main (2 graphs ended there)\n" in shown
+    assert "  call of exec, which is written in C\n      lib.py:8 in f\n    -> The function is written in C" in shown
+    assert "about 0 tensor calls" not in shown
+    assert "processor time: " in shown
     assert "f: `x.shape[0]` was 8, is 9" in shown
     assert "g: no tensor operations" in shown
     cold = {"traced": 2, "graphs_compiled": 1, "graphs_requested": 0}

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from aotdyn.__main__ import main
 from aotdyn.cli import run
 from aotdyn.errors import BackendError, ConfigError
 
@@ -204,11 +205,24 @@ def test_backends_are_known_without_asking_torchs_registry():
     assert "debug" not in str(caught.value)
 
 
-@pytest.mark.parametrize("options", [["--nonsense", "app.py"], [], ["--stats"]])
-def test_wrong_usage(app, options):
-    done = app.run(*options)
-    assert done.returncode == 2
-    assert "usage: python -m aotdyn run" in done.stderr
+def test_wrong_usage(capsys):
+    for command, argv, said in (
+        ("run", [], "name a program to run"),
+        ("explain", ["--stats"], "expected one argument"),
+        ("run", ["--nonsense", "app.py"], "--nonsense"),
+        ("run", ["--exit-wait", "soon", "app.py"], "argument --exit-wait: it is 'soon'; allowed: a number from 0 on"),
+        ("run", ["--jobs", "-1", "app.py"], "argument --jobs: it is '-1'; allowed: a whole number from 0 on"),
+        ("build", ["--exit-wait", "3", "app.py"], "build waits for every kernel"),
+        ("cache", ["nonsense"], "invalid choice"),
+        ("doctor", ["nonsense"], "unrecognized"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main([command, *argv])
+        shown = capsys.readouterr().err
+        assert caught.value.code == 2
+        assert f"usage: python -m aotdyn {command}" in shown
+        assert said in shown
+        assert f"  hint: see `python -m aotdyn {command}" in shown
 
 
 def test_wrong_options_in_the_environment_are_said(app):
@@ -360,6 +374,17 @@ def test_explain_tells_of_breaks_whatever_the_cache_holds(project):
     project.run("--backend", "eager", "app.py")
     told = [project.python("-m", "aotdyn", "explain", "--backend", "eager", "app.py").stderr for _ in range(2)]
     assert all("the clock is read by Python" in each for each in told), told
+
+
+def test_kernels_that_are_left_are_told_with_the_command(project):
+    project.write("app.py", "import torch\n\ndef f(x):\n    return x.sin() + 1\n\nprint(f(torch.zeros(2)).tolist())\n")
+    argv = ["--exit-wait", "0", "--jobs=1", "--mode", "default", "--thrift", "off", "app.py", "-v", "two words"]
+    done = project.run(*argv)
+    command = "python -m aotdyn build --jobs=1 --mode default app.py -v 'two words'"
+    told = f"aotdyn: 0 of 1 kernel made, 1 left for later starts; `{command}` makes them all\n"
+    assert (done.stdout, done.stderr) == ("[1.0, 1.0]\n", told)
+    silent = project.run("-q", "--no-cache", *argv), project.run("--quiet", *argv), project.run("--no-cache", *argv)
+    assert {(done.stdout, done.stderr) for done in silent} == {("[1.0, 1.0]\n", "")}
 
 
 def test_disabled_is_said(project):

@@ -167,6 +167,22 @@ def test_the_store_is_removed_while_it_is_in_use(store, root, make):
     assert next(root.glob("v1/*/environment.json"))
 
 
+@pytest.mark.parametrize("damage", [b"", b"[]", b'{"python": '])
+def test_a_damaged_description_is_made_anew_by_whoever_reads(store, root, make, listed, log, damage):
+    store.save(make.variant())
+    (about,) = listed(root, "environment.json")
+    before = about.read_bytes()
+    about.write_bytes(damage)
+    reading = Store(root)
+    assert reading.load(make.spec) == reading.load(make.spec) == [make.variant()]
+    assert about.read_bytes() == before
+    (record,) = log.records
+    assert str(about) in record.getMessage()
+    about.write_bytes(damage)
+    assert Store(root, readonly=True).load(make.spec) == [make.variant()]
+    assert about.read_bytes() == damage
+
+
 def test_a_path_that_is_a_file(root, make, log):
     root.write_text("mine")
     store = Store(root)
