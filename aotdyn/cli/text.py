@@ -20,12 +20,12 @@ DISABLED = "aotdyn: disabled by AOTDYN_DISABLE or pyproject.toml: the program ra
 def summary(stats: dict[str, Any]) -> str:
     """One line."""
     breaks = sum(event["count"] for event in stats["graph_breaks"])
-    about = "about " if stats["calls_left"] else ""  # what the body has run isn't counted, but estimated
+    estimated = stats["calls_left"] and stats["tensor_calls_eager"]  # what a body has run isn't counted
     put_off = f", {len(stats['put_off'])} put off" if stats["put_off"] else ""
     return (
         f"aotdyn: {counted(stats['graph_calls'], 'graph call')}, {stats['traced']} traced, "
         f"{stats['variants_loaded']} loaded from the cache, {counted(breaks, 'break')}, "
-        f"{counted(len(stats['recompiles']), 'recompile')}, {stats['tensor_calls_captured']} of {about}"
+        f"{counted(len(stats['recompiles']), 'recompile')}, {stats['tensor_calls_captured']} of {'about ' if estimated else ''}"
         f"{counted(stats['tensor_calls_captured'] + stats['tensor_calls_eager'], 'tensor call')} captured{put_off}"
     )
 

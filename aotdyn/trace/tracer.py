@@ -442,10 +442,14 @@ class Tracer:
         if value.source is not None:
             self.changed.setdefault(value, True)
 
-    def postpone(self, effect: Any) -> None:
-        """Leave an effect of the program, which nothing that it reads shows, to the epilogue."""
+    def happens(self) -> None:
+        """Break where what is traced runs at another time, or not at all: an effect would come at the wrong one."""
         if self.isolated:
             raise Break("an effect in a function that may run at another time or not at all")
+
+    def postpone(self, effect: Any) -> None:
+        """Leave an effect of the program, which nothing that it reads shows, to the epilogue."""
+        self.happens()
         self.mutated(self.state.token)
         self.postponed.append(effect)
 

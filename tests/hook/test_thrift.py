@@ -304,3 +304,34 @@ def test_build_knows_no_thrift(project: Any) -> None:
     warm = _small(project, "0.0", "--require-warm")
     assert warm.returncode == 0, warm.stderr
     assert "3 graph calls, 0 traced" in warm.stderr
+
+
+VARYING = """
+    import torch
+
+    def grown(x, n):
+        for _ in range(n):
+            x = x + 1
+        return x.sin().tolist()
+
+    for n in (1, 2, 3, 4, 5, 6, 2, 3):
+        print(len(grown(torch.ones(2), n)))
+"""
+
+
+def test_values_that_never_repeat(project: Any) -> None:
+    """They are told with the option that has them made all the same, in each process, and count alike in each.
+
+    Without thrift what it decided holds no more.
+    """
+    project.write("app.py", VARYING)
+    told, counts = [], []
+    for thrift_option in ("packages", "packages", "off"):
+        done = project.run("-v", "--backend", "eager", "--thrift", thrift_option, "app.py", env=ROOM)
+        assert done.stdout == "2\n" * 8, done.stderr
+        told.append("grown (" in done.stderr and "too few calls each for another to pay" in done.stderr)
+        assert told[-1] == ("`--thrift off`" in done.stderr)
+        counts.append(done.stderr.strip().splitlines()[-1].rpartition("recompile")[2])
+    assert told == [True, True, False]
+    assert counts[0] == counts[1] == "s, 16 of about 25 tensor calls captured"
+    assert counts[2] == "s, 34 of 34 tensor calls captured"

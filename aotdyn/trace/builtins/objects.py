@@ -280,8 +280,7 @@ def _object_reduce_ex(t: Any, self: Value, protocol: Value) -> Value:
     owner = t.class_value(cls)
     if owner in t.changed:
         raise Break("taking an instance apart as pickle does, whose class has been changed")
-    if t.isolated:
-        raise Break("an effect in a function that may run at another time or not at all")
+    t.happens()
     t.taken_apart[owner] = None
     state = model.get_attr(t, value, "__dict__")
     if not model.length(t, state):
