@@ -20,13 +20,14 @@ DISABLED = "aotdyn: disabled by AOTDYN_DISABLE or pyproject.toml: the program ra
 def summary(stats: dict[str, Any]) -> str:
     """One line."""
     breaks = sum(event["count"] for event in stats["graph_breaks"])
-    estimated = stats["calls_left"] and stats["tensor_calls_eager"]  # what a body has run isn't counted
+    captured, eager = stats["tensor_calls_captured"], stats["tensor_calls_eager"]
+    about = "about " if eager and stats["calls_left"] else ""  # what a body has run is estimated
     put_off = f", {len(stats['put_off'])} put off" if stats["put_off"] else ""
     return (
         f"aotdyn: {counted(stats['graph_calls'], 'graph call')}, {stats['traced']} traced, "
         f"{stats['variants_loaded']} loaded from the cache, {counted(breaks, 'break')}, "
-        f"{counted(len(stats['recompiles']), 'recompile')}, {stats['tensor_calls_captured']} of {'about ' if estimated else ''}"
-        f"{counted(stats['tensor_calls_captured'] + stats['tensor_calls_eager'], 'tensor call')} captured{put_off}"
+        f"{counted(len(stats['recompiles']), 'recompile')}, "
+        f"{captured} of {about}{counted(captured + eager, 'tensor call')} captured{put_off}"
     )
 
 
