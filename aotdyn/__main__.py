@@ -8,15 +8,19 @@ import sys
 COMMANDS = {
     "run": ("aotdyn.cli.run", "main", "run a program under aotdyn"),
     "build": ("aotdyn.cli.run", "build", "run a program once and compile all that it meets"),
-    "explain": ("aotdyn.cli.run", "explain", "run a program and report what was captured and what broke"),
-    "cache": ("aotdyn.store.cli", "main", "look at the cache and clean it"),
+    "explain": (
+        "aotdyn.cli.run",
+        "explain",
+        "run a program and report what was captured, what broke, and what to do about it",
+    ),
+    "cache": ("aotdyn.store.cli", "main", "look at the cache, tidy it up, take it along"),
     "activate": (
         "aotdyn.cli.environment",
         "activate",
         "hook what AOTDYN_PACKAGES names whenever this environment starts",
     ),
-    "deactivate": ("aotdyn.cli.environment", "deactivate", "take that back"),
-    "doctor": ("aotdyn.cli.doctor", "main", "check this environment"),
+    "deactivate": ("aotdyn.cli.environment", "deactivate", "take that hook out again"),
+    "doctor": ("aotdyn.cli.doctor", "main", "say whether this environment has what aotdyn needs"),
 }
 "Command to module, function (of the list of arguments, to an exit status) and a line of help."
 
@@ -24,7 +28,16 @@ COMMANDS = {
 def usage() -> str:
     """The help text."""
     lines = [f"  {name:11} {text}" for name, (_, _, text) in COMMANDS.items()]
-    return "\n".join(["usage: python -m aotdyn COMMAND ...", "", "commands:", *lines, "", "COMMAND --help tells more."])
+    return "\n".join(
+        [
+            "usage: python -m aotdyn COMMAND ...",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "`python -m aotdyn COMMAND --help` tells more.",
+        ]
+    )
 
 
 def main(argv: list[str] | None = None) -> int:

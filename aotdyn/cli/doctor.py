@@ -21,7 +21,10 @@ NEEDED = ("torch", "bytecode", "libcst", "msgspec", "platformdirs")
 
 def main(argv: list[str]) -> int:
     """Print a line for each thing looked at; 1 if one of them is bad."""
-    Parser(prog="python -m aotdyn doctor", description=__doc__).parse_args(argv)
+    Parser(
+        prog="python -m aotdyn doctor",
+        description="Says whether this environment has what aotdyn needs, and what aotdyn would do here.",
+    ).parse_args(argv)
     bad = False
     for name, value, fine in _findings():
         print(f"{'ok ' if fine else 'BAD'} {name:10} {value}")

@@ -10,7 +10,12 @@ from aotdyn.hook import startup
 
 def activate(argv: list[str]) -> int:
     """Write the start-up file."""
-    _parse("activate", argv, "From then on AOTDYN_PACKAGES=pkg hooks pkg in every program of this environment.")
+    _parse(
+        "activate",
+        argv,
+        "Puts a start-up file into this environment: from then on AOTDYN_PACKAGES=pkg hooks "
+        "pkg in every program that it starts; without that variable nothing changes.",
+    )
     try:
         path = startup.activate()
     except OSError as error:

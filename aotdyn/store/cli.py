@@ -38,7 +38,10 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m aotdyn cache", description="Look at the cache, and tidy it up.")
+    parser = Parser(
+        prog="python -m aotdyn cache",
+        description="Look at the cache, tidy it up, take it along. `python -m aotdyn cache COMMAND --help` tells more.",
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     made = {}
     for name, run, text in (
@@ -54,8 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         add = command.add_argument
-        add("--cache", "--dir", dest="dir", type=Path, metavar="DIR", help="the cache's directory, instead of the "
-            "options'")  # fmt: skip
+        add("--cache", "--dir", dest="dir", type=Path, metavar="DIR", help="the cache's directory, where it isn't "
+            "the default that `cache path` prints")  # fmt: skip
         add("--trust-cache", action="store_true", help="use the cache even if other users can write to it")
         add("--json", action="store_true", help="print data, as JSON")
         command.set_defaults(run=run)
