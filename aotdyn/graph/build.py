@@ -323,6 +323,8 @@ def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_out
             shape_env = ShapeEnv(
                 duck_shape=False, allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=shape_outputs
             )
+            # Where a symbol comes from is known here: to find out from the stack, torch would import Inductor.
+            shape_env._get_user_frame = sys._getframe  # type: ignore[method-assign]
         mode: Any = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=False)
     dispatch = mode.dispatch
 

@@ -4,6 +4,8 @@ Operators print as operators, other targets are globals under positional names
 (`f0_relu`), values are `v0`, `v1`, inputs `a0`, `a1`. A value is deleted with
 its last use. Each statement carries the line of the user's outermost frame, and
 the code the user's file and function, so that a traceback names the user's line.
+Its column says which step it is, counted from 1: `LINES`, among the globals,
+tells all the lines of the user's that a step stands for.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
+import functools
 import keyword
 import math
 import re
@@ -20,7 +23,7 @@ from typing import Any, TypeVar
 
 from torch import fx
 
-from aotdyn.graph import native
+from aotdyn.graph import GENERATED, LINES, native
 from aotdyn.graph import program as programs
 from aotdyn.graph.effects import MODE_SETTERS, OPENERS, Modes
 from aotdyn.graph.program import Frame, Program, Ref, Step
@@ -109,12 +112,13 @@ class _Writer:
     def __init__(self, program: Program, locate: Locate) -> None:
         self.program = program
         self.locate = locate
-        self.globals: dict[str, Any] = {"__name__": "aotdyn.generated", "__builtins__": builtins}
+        self.globals: dict[str, Any] = {"__name__": GENERATED, "__builtins__": builtins}
         self.names: dict[int, str] = {}
         self.first = len(program.inputs)
         self.last = programs.last_uses(program)
         self.file, self.start, self.function = self._origin()
-        self.line = self.start
+        self.line, self.column = self.start, 0
+        self.globals[LINES] = functools.partial(_lines, tuple(step.stack for step in program.steps), locate)
 
     def write(self, name: str | None) -> Generated:
         program = self.program
@@ -126,7 +130,9 @@ class _Writer:
         body: list[ast.stmt] = []
         for index, step in enumerate(program.steps):
             self._move(step)
+            self.column = index + 1
             body += self._statements(index, step, opened)
+        self.column = 0
         body.append(self._new(ast.Return, self._expression(program.outputs[0] if program.bare else program.outputs)))
         if modes:
             body = self._restoring(body, opened)
@@ -156,9 +162,9 @@ class _Writer:
                 self.line = line
 
     def _new(self, kind: Callable[..., Node], *fields: Any) -> Node:
-        """A syntax node at the user's current line."""
-        line = self.line
-        return kind(*fields, lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
+        """A syntax node at the user's current line, in the column of the step."""
+        line, column = self.line, self.column
+        return kind(*fields, lineno=line, end_lineno=line, col_offset=column, end_col_offset=column)
 
     def _statements(self, index: int, step: Step, opened: Sequence[int]) -> list[ast.stmt]:
         number = self.first + index
@@ -291,6 +297,10 @@ class _Writer:
             name = self.names[id(value)] = f"{letter}{len(self.names)}_{_identifier(label)}"
             self.globals[name] = value
         return self._new(ast.Name, name, LOAD)
+
+
+def _lines(stacks: Sequence[tuple[Frame, ...]], locate: Locate, step: int) -> list[tuple[str, int, str]]:
+    return [locate(frame) for frame in stacks[step - 1]]
 
 
 def _name(target: Any) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import os
 import sys
 import types
@@ -13,6 +14,7 @@ import torch
 from torch._C import _functorch
 from torch.autograd import forward_ad
 
+from aotdyn.graph import GENERATED, LINES
 from aotdyn.rewrite import switchboard
 from aotdyn.runtime import home, reached
 from aotdyn.runtime.variant import FrameSpec
@@ -23,6 +25,9 @@ PENDING = "__aotdyn_pending"
 TYPE = "__aotdyn_type"
 DYNAMO = "__aotdyn_dynamo"
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+Lines = list[tuple[str, int, str]]
+"""File, line and function of frames, outermost first."""
 
 
 class Pending(tuple):
@@ -66,6 +71,7 @@ def fix(exc: BaseException) -> BaseException:
     kept: list[types.TracebackType] = []
     entry = exc.__traceback__
     entered = False
+    shown: Lines = []
     while entry is not None:
         if _ours(entry):
             entered = entered or entry.tb_frame.f_code is enter.__code__
@@ -75,7 +81,9 @@ def fix(exc: BaseException) -> BaseException:
             if kept and kept[-1].tb_frame is caller and _stands_for(entry.tb_frame, caller):
                 kept.pop()
             entered = False
-            kept.append(entry)
+            lines = _lines_of_step(entry)
+            kept += [entry] if lines is None else _entries(lines, shown)
+            shown = lines or shown
         entry = entry.tb_next
     chain: types.TracebackType | None = None
     for entry in reversed(kept):
@@ -83,6 +91,25 @@ def fix(exc: BaseException) -> BaseException:
         chain = entry
     exc.__traceback__ = chain
     return exc
+
+
+def _lines_of_step(entry: types.TracebackType) -> Lines | None:
+    """The user's lines of the step of a generated graph that failed (see graph/codegen.py); None for other frames."""
+    frame = entry.tb_frame
+    lines_of_step = frame.f_globals.get(LINES) if frame.f_globals.get("__name__") == GENERATED else None
+    if lines_of_step is None:
+        return None
+    column = next(itertools.islice(frame.f_code.co_positions(), entry.tb_lasti // 2, None))[2]
+    return lines_of_step(column) if column else None
+
+
+def _entries(lines: Lines, shown: Lines) -> list[types.TracebackType]:
+    """Entries of a traceback for frames that are inlined, but for those that a graph around this one has shown."""
+    from aotdyn.runtime.helpers import stand_in
+
+    known = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(lines, shown)))
+    frames = [(stand_in(file, line, function.rpartition(".")[2]), line) for file, line, function in lines[known:]]
+    return [types.TracebackType(None, frame, frame.f_lasti, line) for frame, line in frames]
 
 
 def _stands_for(frame: types.FrameType, caller: types.FrameType) -> bool:

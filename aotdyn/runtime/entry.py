@@ -528,10 +528,10 @@ class Entry:
                 f"{self.spec.qualname} is left to Python, which fullgraph=True forbids: {variant.leave}"
             )
 
+    @collecting.ending_frames()
     def _trace(self, args: tuple[Any, ...], found: limit.Count) -> Variant | None:
         from aotdyn.runtime import cold
 
-        collecting.resume()
         if self.variants:
             self._again(args)
             self._learn(args)

@@ -195,7 +195,7 @@ def thrown(exc: BaseException, lines: Sequence[tuple[str, int, str]]) -> BaseExc
     An exception being handled always has one: `with` hands it to `__exit__` unchecked.
     """
     for file, line, function in reversed(lines):
-        frame = _frame(file, line, function)
+        frame = stand_in(file, line, function)
         exc.__traceback__ = types.TracebackType(exc.__traceback__, frame, frame.f_lasti, line)
     return exc
 
@@ -207,7 +207,7 @@ def thrown_as(exc: BaseException, other: BaseException) -> BaseException:
 
 
 @functools.cache
-def _frame(file: str, line: int, function: str) -> types.FrameType:
+def stand_in(file: str, line: int, function: str) -> types.FrameType:
     """A frame that stands for one of the user's.
 
     It is a waiting generator's: it refers to no caller, whose variables a

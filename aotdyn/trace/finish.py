@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from aotdyn.graph.build import version
 from aotdyn.guards import constants, globalstate, kinds, naming, tensors
-from aotdyn.guards.sources import Pure, Source, SourceTable
+from aotdyn.guards.sources import Attr, Pure, Source, SourceTable
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, GuardData, Instruction, ResumePoint, Variant
 
 from . import callees
@@ -18,6 +19,7 @@ from .values import (
     NULL,
     Cell,
     Lazy,
+    Mapping,
     Object,
     SavedException,
     Tensor,
@@ -227,6 +229,20 @@ def _tell_apart(t: Any) -> None:
                 and not isinstance(value, Cell)
             ):
                 t.guard("DISTINCT", value.source, other.source)
+        for dict_, own in _other_dicts(t, value):
+            t.guard("DISTINCT", dict_, own)
+
+
+def _other_dicts(t: Any, value: Value) -> Iterator[tuple[Source, Source]]:
+    """Pairs of a dict and an object's `__dict__` that have to be two, one of them being changed."""
+    if type(value) is Mapping and value.cls is dict:
+        for owner in t.owners.values():
+            if owner.source is not None:
+                yield value.source, Attr(owner.source, "__dict__")
+    elif value in t.owners.values():
+        for other in t.by_identity.values():
+            if type(other) is Mapping and other.cls is dict and other.source is not None:
+                yield other.source, Attr(value.source, "__dict__")
 
 
 def _tell_keys_apart(t: Any) -> None:

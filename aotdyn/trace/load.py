@@ -16,6 +16,7 @@ from aotdyn.guards import ahead, constants, naming
 from aotdyn.guards.pure import LATER, PURE, enabled
 from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
 
+from .control import Break
 from .flows import Flow, flows
 from .model.calls import plain_tuple
 from .model.constants import is_constant_object
@@ -140,11 +141,24 @@ def _sequence(t: Any, obj: Any, source: Source) -> Value:
 def _mapping(t: Any, obj: Any, source: Source) -> Value:
     if t.is_namespace(obj):
         return t.namespace(obj, source)
+    if id(obj) in t.owners:
+        return _instance_dict(t, obj, source)
     t.guard("TYPE", source, type(obj))
     value = Mapping(type(obj), None, source, obj)
     if type(obj) is collections.defaultdict:
         value.default_factory = t.wrap(obj.default_factory, Attr(source, "default_factory"))
     return value
+
+
+def _instance_dict(t: Any, obj: Any, source: Source) -> Value:
+    """The `__dict__` of an object that the tracer has read attributes of: what is written to either shows in both."""
+    owner = t.owners[id(obj)]
+    if not isinstance(owner, Object | Function) or owner.source is None:
+        raise Break(f"the attributes of a {owner.cls.__qualname__} as a dict")
+    own = Attr(owner.source, "__dict__")
+    if source is not own:
+        t.guard("SAME", source, own)
+    return t.instance_dict(owner)
 
 
 def _set(t: Any, obj: Any, source: Source) -> Value:

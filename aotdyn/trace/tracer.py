@@ -11,6 +11,7 @@ import builtins
 import collections
 import os
 import sys
+import threading
 import time
 import types
 from collections import Counter
@@ -18,6 +19,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from aotdyn import collecting
 from aotdyn.graph.build import FakeFailure, GraphBuilder, plain_class, version
 from aotdyn.guards import constants, naming, pure
 from aotdyn.guards import sources as S
@@ -134,6 +136,7 @@ class Tracer:
         self.keep_alive: list[Any] = []
         self.namespaces: dict[int, Namespace] = {}
         self.instance_dicts: dict[int, InstanceDict] = {}
+        self.owners: dict[int, Value] = {}
         self.class_values: dict[type, Class] = {}
         self.class_sources: dict[type, Source] = {}
         self.classes: dict[type, Class] = {}
@@ -255,11 +258,23 @@ class Tracer:
             self.class_sources[cls] = found
         return found
 
+    def own_dict(self, owner: Any) -> dict[str, Any] | None:
+        """The instance dict of an object from outside, if it has one; from now on it is known whose it is."""
+        own = _instance_dict(owner.obj)
+        if own is not None and self.owners.get(id(own)) is not owner:
+            if id(own) in self.by_identity:
+                raise Break("attributes of an object whose `__dict__` is in use as a dict")
+            self.owners[id(own)] = owner
+            self.keep_alive.append(own)
+        return own
+
     def instance_dict(self, owner: Any) -> InstanceDict:
         """`owner.__dict__`."""
         found = self.instance_dicts.get(id(owner))
         if found is None:
             source = S.Attr(owner.source, "__dict__") if owner.source is not None else None
+            if owner.obj is not None:
+                self.own_dict(owner)
             found = self.instance_dicts[id(owner)] = InstanceDict(owner, source)
         return found
 
@@ -267,7 +282,7 @@ class Tracer:
         """Names in an instance's dict, in order."""
         names = []
         if owner.obj is not None:
-            own = object.__getattribute__(owner.obj, "__dict__")
+            own = self.own_dict(owner) or {}
             if owner.source is not None:
                 self.guard("KEYS", S.Attr(owner.source, "__dict__"), list(own))
             names = [name for name in own if name not in owner.attrs.deleted]
@@ -578,6 +593,8 @@ class Tracer:
             if time.thread_time() - self.started > options.max_seconds:
                 text = f"tracing took more than {options.max_seconds:.3g} s"
                 raise LeaveAlone(text, seconds=options.max_seconds)
+            if not self.position & 0x3FFF:
+                collecting.young()
 
     def unrolled(self) -> None:
         """One more iteration of a loop of the current instruction."""
@@ -645,6 +662,16 @@ class Tracer:
             lines.append((frame.code.co_filename, frame.line or 0, frame.code.co_qualname))
             frame = frame.caller
         return lines[::-1]
+
+
+def _instance_dict(obj: Any) -> dict[str, Any] | None:
+    """An object's `__dict__`, whatever its class says of attributes; None where it has none."""
+    if type(obj) is threading.local:
+        return obj.__dict__  # this thread's
+    try:
+        return object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return None
 
 
 __all__ = ["NULL", "Stop", "Tracer"]

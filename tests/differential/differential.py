@@ -166,16 +166,20 @@ def _links(error: BaseException | None, file: str, describe: Describer, depth: i
     }
 
 
-def end_frames(error: BaseException | None) -> None:
-    """Drop all tracebacks of an exception that was looked at.
+def end_frames(error: BaseException) -> None:
+    """Drop all tracebacks of an exception that was looked at, and of those that it refers to.
 
     What its frames hold ends here, rather than when the collector finds the cycles of frames and exceptions.
     """
-    if error is not None and error.__traceback__ is not None:
-        error.__traceback__ = None
-        inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-        for each in (error.__context__, error.__cause__, *inner):
-            end_frames(each)
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None  # `except*` makes groups that have none, of exceptions that have
+            inner = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+            waiting += [each.__context__, each.__cause__, *inner]
 
 
 def modes() -> dict[str, Any]:

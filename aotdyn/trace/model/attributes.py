@@ -217,7 +217,7 @@ def instance_lookup(t: Tracer, v: Object, name: str) -> Value | None:
         return v.attrs[name]
     if v.obj is None:
         return None
-    own = _real_dict(v.obj)
+    own = t.own_dict(v)
     if own is None:
         return None
     if v.source is None:
@@ -226,15 +226,6 @@ def instance_lookup(t: Tracer, v: Object, name: str) -> Value | None:
         return t.wrap_found(own[name], Item(Attr(v.source, "__dict__"), name))
     t.guard("LACKS", Attr(v.source, "__dict__"), name)
     return None
-
-
-def _real_dict(obj: Any) -> dict[str, Any] | None:
-    if type(obj) is threading.local:
-        return obj.__dict__  # this thread's
-    try:
-        return object.__getattribute__(obj, "__dict__")
-    except AttributeError:
-        return None
 
 
 def get_attr(t: Tracer, v: Value, name: str) -> Value:
@@ -500,6 +491,7 @@ def _function_attr(t: Tracer, v: Function, name: str) -> Value | None:
     if name == "__dict__":
         return t.instance_dict(v)
     if v.obj is not None:
+        t.own_dict(v)
         try:
             obj = getattr(v.obj, name)
         except AttributeError:
@@ -609,10 +601,7 @@ def has_attr(t: Tracer, v: Value, name: str) -> bool:
 def _note_presence(t: Tracer, v: Value, name: str, found: Lazy) -> None:
     """Guard that an attribute is there, whose value nobody may look at."""
     if isinstance(v, Object) and v.obj is not None and v.source is not None:
-        try:
-            own = object.__getattribute__(v.obj, "__dict__")
-        except AttributeError:
-            own = {}
+        own = t.own_dict(v) or {}
         if name in own and own[name] is found.obj:
             t.guard("HAS", Attr(v.source, "__dict__"), name)
             return

@@ -321,7 +321,7 @@ def compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
             return result
     built = _builtin_compare(t, symbol, a, b)
     if built is not None:
-        return Const(built)
+        return built
     if re.Pattern in (a.cls, b.cls) and symbol in ("==", "!=") and (a.cls is b.cls or Const in (type(a), type(b))):
         from ..builtins.strings import known_pattern
 
@@ -359,8 +359,7 @@ def _rich(t: Tracer, symbol: str, receiver: Value, other: Value) -> Value | None
     if isinstance(a, Const) and isinstance(b, Const):
         answer = getattr(a.cls, name)(a.value, b.value)
         return None if answer is NotImplemented else Const(answer)
-    found = _of_a_kind(t, symbol, a, b)
-    return None if found is None else Const(found)
+    return _of_a_kind(t, symbol, a, b)
 
 
 def _has_payload(v: Object) -> bool:
@@ -379,21 +378,20 @@ def _is_dtype(v: Value) -> bool:
     return isinstance(v, Const) and issubclass(v.cls, numpy.dtype)
 
 
-def _builtin_compare(t: Tracer, symbol: str, a: Value, b: Value) -> bool | None:
+def _builtin_compare(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
     """`a symbol b` of two objects of builtin kinds; None for others, and where there is no order."""
     found = _of_a_kind(t, symbol, a, b)
     if found is not None or symbol not in ("==", "!="):
         return found
     if isinstance(a, Sequence) and isinstance(b, Sequence):
-        return symbol == "!="
+        return Const(symbol == "!=")
     plain = (Sequence, Mapping, SetValue, Const, Class, Module, Builtin, Function, Namespace, Generator, Tensor)
     if isinstance(a, plain) and isinstance(b, plain):
-        same = is_same(t, a, b)
-        return same if symbol == "==" else not same
+        return Const(is_same(t, a, b) == (symbol == "=="))
     return None
 
 
-def _of_a_kind(t: Tracer, symbol: str, a: Value, b: Value) -> bool | None:
+def _of_a_kind(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
     """`a symbol b` of two sequences of one kind, two dicts, or two sets; None for others."""
     from ..builtins.proxies import target
     from ..builtins.views import DictView, as_set
@@ -401,25 +399,43 @@ def _of_a_kind(t: Tracer, symbol: str, a: Value, b: Value) -> bool | None:
     a, b = target(a), target(b)
     a, b = (as_set(t, each) if isinstance(each, DictView) and each.kind != "values" else each for each in (a, b))
     if isinstance(a, Sequence) and isinstance(b, Sequence) and _base(a.cls) is _base(b.cls):
-        return _compare_sequences(t, symbol, a.items, b.items)
+        return _compare_sequences(t, symbol, a, b)
     if isinstance(a, Mapping) and isinstance(b, Mapping) and symbol in ("==", "!="):
-        left, right = load_entries(t, a), load_entries(t, b)
-        same = left.keys() == right.keys() and all(equal_or_same(t, left[k][1], right[k][1]) for k in left)
-        if same and collections.OrderedDict is a.cls is b.cls:
-            same = list(left) == list(right)
-        return same if symbol == "==" else not same
+        return Const(_equal_dicts(t, a, b) == (symbol == "=="))
     if isinstance(a, SetValue) and isinstance(b, SetValue):
-        return bool(FUNCTIONS[symbol](a.items.keys(), b.items.keys()))
+        return Const(bool(FUNCTIONS[symbol](a.items.keys(), b.items.keys())))
     return None
 
 
-def _compare_sequences(t: Tracer, symbol: str, a: list[Value], b: list[Value]) -> bool:
-    for x, y in zip(a, b):
+def _equal_dicts(t: Tracer, a: Mapping, b: Mapping) -> bool:
+    """Whether two dicts are equal: as many entries, then entry by entry of the first, up to one that differs.
+
+    See `dict_equal` in CPython's Objects/dictobject.c. Two of OrderedDict have one order, too.
+    """
+    left, right = load_entries(t, a), load_entries(t, b)
+    if len(left) != len(right):
+        return False
+    if not all(key in right and equal_or_same(t, entry[1], right[key][1]) for key, entry in left.items()):
+        return False
+    return collections.OrderedDict is not a.cls or a.cls is not b.cls or list(left) == list(right)
+
+
+def _compare_sequences(t: Tracer, symbol: str, a: Sequence, b: Sequence) -> Value:
+    """`a symbol b`: the first items that differ decide, what their comparison gives is the result as it is.
+
+    Lists and deques of two lengths are told apart without a look at their items, tuples aren't; deques ask for
+    equality again, and their result is a bool. See `list_richcompare`, `tuplerichcompare` and `deque_richcompare` in
+    CPython.
+    """
+    base, equality = _base(a.cls), symbol in ("==", "!=")
+    if equality and base is not tuple and len(a.items) != len(b.items):
+        return Const(symbol == "!=")
+    for x, y in zip(a.items, b.items):
         if not equal_or_same(t, x, y):
-            if symbol in ("==", "!="):
-                return symbol == "!="
-            return truth(t, compare(t, symbol, x, y))
-    return bool(FUNCTIONS[symbol](len(a), len(b)))
+            if base is collections.deque:
+                return Const(truth(t, compare(t, symbol, x, y)))
+            return Const(symbol == "!=") if equality else compare(t, symbol, x, y)
+    return Const(bool(FUNCTIONS[symbol](len(a.items), len(b.items))))
 
 
 def equal_or_same(t: Tracer, a: Value, b: Value) -> bool:

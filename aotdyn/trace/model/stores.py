@@ -62,6 +62,8 @@ def _store_attr(t: Tracer, v: Value, name: str, value: Value | None) -> None:
             raise Break(f"setting {name} of a function")
         if value is None and v.attrs.get(name) is None:
             raise Break(f"deleting {name} of a function")
+        if v.obj is not None:
+            t.own_dict(v)
         t.mutated(v)
         given = force(value) if value is not None else None
         if name in ("__name__", "__qualname__") and isinstance(given, Const):
@@ -144,6 +146,8 @@ def generic_set_attr(t: Tracer, v: Value, name: str, value: Value | None) -> Non
         raise_no_attribute(t, v, name)
     if raw is None and not _has_dict(v.cls):
         t.raise_(AttributeError, f"{v.cls.__name__!r} object has no attribute {name!r}")
+    if v.obj is not None:
+        t.own_dict(v)
     t.mutated(v)
     v.attrs[name] = value
     if name == "__traceback__" and issubclass(v.cls, BaseException):

@@ -75,8 +75,9 @@ def tensor_attr(t: Any, v: Tensor, name: str) -> Value | None:
     if name == "__class__":
         return model.class_value(t, v.cls)
     if not hasattr(v.cls, name) and v.obj is not None and v.source is not None:
-        if name in v.obj.__dict__:
-            return t.wrap(v.obj.__dict__[name], Attr(v.source, name))
+        own = t.own_dict(v) or {}
+        if name in own:
+            return t.wrap(own[name], Attr(v.source, name))
         t.guard("NOATTR", v.source, name)
     return None
 

@@ -266,3 +266,28 @@ def an_empty_cell_is_read_and_dropped(x):
         return inner(x)
     except NameError as error:
         return str(error), x
+
+
+def outside(a):
+    return a.index_select(1, torch.tensor([7]))
+
+
+def written_first(a):
+    a.add_(1)
+    return [outside(each) for each in (a, a)]
+
+
+@program()
+def an_operator_fails_in_an_inlined_frame_behind_a_write(x):
+    return written_first(x)
+
+
+@program()
+def an_operator_fails_in_a_method_of_a_local_class_object(x):
+    class Local:
+        @property
+        def picked(self):
+            x.add_(1)
+            return (lambda a: outside(a))(x)
+
+    return x + 1, Local().picked
