@@ -282,21 +282,25 @@ def _get_attr(t: Tracer, v: Value, name: str) -> Value | None:
 
 
 def _generic(t: Tracer, v: Value, name: str) -> Value | None:
-    cls = v.cls
-    override = class_lookup(t, cls, "__getattribute__")
+    """`__getattribute__` of the class, then `__getattr__` where that finds nothing or raises AttributeError itself."""
+    try:
+        found = _by_getattribute(t, v, name)
+    except Raised as raised:
+        if not issubclass(raised.value.cls, AttributeError) or class_lookup(t, v.cls, "__getattr__") is None:
+            raise
+        found = None
+    return found if found is not None else _fallback(t, v, name)
+
+
+def _by_getattribute(t: Tracer, v: Value, name: str) -> Value | None:
+    override = class_lookup(t, v.cls, "__getattribute__")
     if override is not None and isinstance(override[0], (types.FunctionType, Function)):
         from .calls import call
 
-        try:
-            return call(t, _wrap_raw(t, *override), [v, Const(name)], {})
-        except Raised as raised:
-            if not issubclass(raised.value.cls, AttributeError):
-                raise
-            return _fallback(t, v, name)
-    if isinstance(v, Object) and issubclass(cls, threading.local) and cls is not threading.local:
+        return call(t, _wrap_raw(t, *override), [v, Const(name)], {})
+    if isinstance(v, Object) and issubclass(v.cls, threading.local) and v.cls is not threading.local:
         raise Break("an attribute of this thread alone")
-    found = generic_get_attr(t, v, name)
-    return found if found is not None else _fallback(t, v, name)
+    return generic_get_attr(t, v, name)
 
 
 def generic_get_attr(t: Tracer, v: Value, name: str) -> Value | None:
