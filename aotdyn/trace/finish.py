@@ -229,20 +229,18 @@ def _tell_apart(t: Any) -> None:
                 and not isinstance(value, Cell)
             ):
                 t.guard("DISTINCT", value.source, other.source)
-        for dict_, own in _other_dicts(t, value):
-            t.guard("DISTINCT", dict_, own)
+        for plain, owner in _other_dicts(t, value):
+            t.guard("DISTINCT", plain.source, Attr(owner.source, "__dict__"))
 
 
-def _other_dicts(t: Any, value: Value) -> Iterator[tuple[Source, Source]]:
-    """Pairs of a dict and an object's `__dict__` that have to be two, one of them being changed."""
+def _other_dicts(t: Any, value: Value) -> Iterator[tuple[Any, Any]]:
+    """A dict and the owner of another, of which one is changed: two from outside that have to be two."""
     if type(value) is Mapping and value.cls is dict:
-        for owner in t.owners.values():
-            if owner.source is not None:
-                yield value.source, Attr(owner.source, "__dict__")
+        yield from ((value, owner) for owner in t.owners.values() if owner.source is not None)
     elif value in t.owners.values():
         for other in t.by_identity.values():
             if type(other) is Mapping and other.cls is dict and other.source is not None:
-                yield other.source, Attr(value.source, "__dict__")
+                yield other, value
 
 
 def _tell_keys_apart(t: Any) -> None:
