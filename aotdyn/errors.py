@@ -40,11 +40,11 @@ class GraphBreakError(AotdynError):
     @classmethod
     def at(cls, info: Any) -> GraphBreakError:
         """The error for a break (`runtime.variant.BreakInfo`)."""
-        hint = f" {info.hint}" if info.hint else ""
-        return cls(
-            f"{info.file}:{info.line}: graph break in {info.function}, which fullgraph=True forbids:"
-            f" {info.reason}.{hint}"
-        )
+        from aotdyn.report import advice
+
+        reason = info.reason.removesuffix(".")
+        told = f"{info.file}:{info.line}: graph break in {info.function}, which fullgraph=True forbids: {reason}."
+        return cls(told, hint=info.hint or advice.of(info.reason))
 
 
 class UserError(AotdynError):

@@ -15,6 +15,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import aotdyn.trace.api  # noqa: F401  fills the tables
+from aotdyn.report import advice
 from aotdyn.trace import handlers
 from aotdyn.trace.opcodes.table import BREAKS, OPCODES
 from tests.opinfo import surface
@@ -140,13 +141,15 @@ def _name(obj: Any) -> tuple[str, str]:
 
 def _reasons() -> Iterator[str]:
     yield "## Reasons of breaks\n"
-    groups = defaultdict(set)
+    yield "Each with what it means and what may be done about it, as `explain` says it.\n"
+    groups: dict[str, set[str]] = {text: set() for text, _ in advice.ADVICE}
     for path in sorted(TRACER.rglob("*.py")):
         for reason in _raised(ast.parse(path.read_text(encoding="utf-8")), RAISING):
-            groups[str(path.relative_to(TRACER))].add(reason)
-    for name, reasons in groups.items():
-        yield f"- {name}"
-        yield from (f"    - {reason}" for reason in sorted(reasons))
+            groups[advice.of(reason)].add(f"{reason} ({path.relative_to(TRACER)})")
+    for text, reasons in groups.items():
+        if reasons:
+            yield f"- {text}"
+            yield from (f"    - {reason}" for reason in sorted(reasons))
     yield ""
 
 

@@ -422,7 +422,11 @@ def check(options: dict[str, Any]) -> None:
     known = config.get_config_copy()
     for name in options:
         if name not in known:
-            raise BackendError(f"inductor has no option {name!r}", backend="inductor")
+            import difflib
+
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else "torch._inductor.list_options() lists them"
+            raise BackendError(f"inductor has no option {name!r}", backend="inductor", hint=hint)
 
 
 def _apart(run: Compiled, written: tuple[int, ...]) -> Compiled:

@@ -119,7 +119,8 @@ def _of_torch(name: str) -> Callable[..., Any]:
             f"no backend is named {name!r}", backend=name, hint=f"there are {', '.join(names)}, and any callable"
         ) from None
     except Exception as error:
-        raise BackendError(f"backend {name!r} can't be loaded: {error}", backend=name) from error
+        hint = "install what it needs, or take another backend (`inductor`, `eager`)"
+        raise BackendError(f"backend {name!r} can't be loaded: {error}", backend=name, hint=hint) from error
 
 
 def _inductor(
@@ -164,12 +165,13 @@ def _callable(
             compiled = backend.function(module, inputs, **keywords)
         except Exception as error:
             interrupted.hand_on(error)
-            raise BackendError(
-                f"backend {backend.name!r} raised {type(error).__name__}: {error}", backend=backend.name
-            ) from error
+            told = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
+            hint = "the backend `eager` tells whether the program runs without it"
+            raise BackendError(told, backend=backend.name, hint=hint) from error
         if not callable(compiled):
             what = type(compiled).__qualname__
-            raise BackendError(f"backend {backend.name!r} returned a {what}, not a callable", backend=backend.name)
+            told = f"backend {backend.name!r} returned a {what}, not a callable"
+            raise BackendError(told, backend=backend.name, hint="return the function that runs the graph")
         return compiled
 
     compiled = context.with_sizes(program, list(inputs), compile_one, module)

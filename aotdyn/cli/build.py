@@ -8,6 +8,7 @@ import sys
 from aotdyn import config
 from aotdyn.backends.pool import Pool
 from aotdyn.report import events
+from aotdyn.report.plural import counted
 
 UNBUILT = 4
 "Exit status of a build that leaves a graph without a kernel that could have one."
@@ -35,11 +36,13 @@ def finish() -> int:
     try:
         _wait(mine)
     except KeyboardInterrupt:
-        print(f"aotdyn build: stopped, {len(mine.open)} of {mine.total} are not compiled", file=sys.stderr)
+        left = f"{len(mine.open)} of {counted(mine.total, 'kernel')} not compiled"
+        print(f"aotdyn: build was stopped, {left}; run it again for the rest", file=sys.stderr)
         return 130
     stats = events.snapshot()
     there = "" if stats["graphs_compiled"] or mine.failed else "; all was stored already"
-    print(f"aotdyn build: {stats['graphs_compiled']} compiled, {stats['traced']} traced{there}", file=sys.stderr)
+    made = f"{counted(stats['graphs_compiled'], 'kernel')} compiled, {counted(stats['traced'], 'trace')} made"
+    print(f"aotdyn: built: {made}{there}", file=sys.stderr)
     for name, failure in mine.failed:
         print(f"  no kernel for {name}, which runs eagerly: {failure.what}", file=sys.stderr)
     return UNBUILT if mine.failed else 0
@@ -50,7 +53,7 @@ def _wait(mine: Pool) -> None:
 
     if not mine.open:
         return
-    with progress.line("aotdyn build: compiling") as say:
+    with progress.line("aotdyn: build compiles") as say:
 
         def tell(pool: Pool) -> None:
             what = pool.open[0].name if pool.open else ""

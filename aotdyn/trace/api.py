@@ -125,16 +125,11 @@ def _attempts(
             if position < t.position:
                 stop_at = position
                 continue
+            assert where is not None
+            if fullgraph:
+                raise GraphBreakError.at(where) from None
             try:
-                assert where is not None
-                assert reason is not None
-                if fullgraph:
-                    raise GraphBreakError.at(where) from None
-                result = broken(t, chain_of(t.frame), where, callee)
-                if _idles(t, result[0], args):
-                    return _traced(t, left_alone(t, "a loop from whose body nothing is captured"))
-                result[0].eager_operations = int(is_tensor_operation(t.frame))
-                return _traced(t, result)
+                return _broken(t, where, callee, args)
             except Unbuildable as problem:
                 stop_at = _earlier(problem, stop_at)
         except Break as found:
@@ -162,6 +157,15 @@ def _attempts(
         if stop_at is None or stop_at < 1:
             return _traced(t, left_alone(t, str(reason) or "no place to break"))
     return _traced(t, left_alone(t, f"no clean place to break: {reason}"))
+
+
+def _broken(t: Tracer, where: BreakInfo, callee: Source | None, args: tuple[Any, ...]) -> Traced:
+    """What was traced up to a break; Unbuildable where a value that is needed behind it can't be made."""
+    result = broken(t, chain_of(t.frame), where, callee)
+    if _idles(t, result[0], args):
+        return _traced(t, left_alone(t, "a loop from whose body nothing is captured"))
+    result[0].eager_operations = int(is_tensor_operation(t.frame))
+    return _traced(t, result)
 
 
 def _forget_frames(error: BaseException) -> None:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import coverage
+
 LIBRARY = """
     import inspect, logging, sys, traceback, warnings
     import torch
@@ -92,6 +94,83 @@ def test_frames_traces_and_torch_compile(project: Any) -> None:
         stats = json.loads((project.folder / f"{way}.json").read_text())
         assert stats["graph_calls"] > 5
     assert stats["traced"] == 0
+
+
+COVERED = """
+    import coverage
+    import torch
+    import lib
+
+    def lines():
+        data = measured.get_data()
+        return [data.lines(file) for file in data.measured_files() if file.endswith("lib.py")]
+
+    def use():
+        for _ in range(3):
+            print(lib.total(torch.ones(2)))
+
+    use()
+    measured = coverage.Coverage(data_file=None, include=["*/lib.py"])
+    measured.start()
+    use()
+    measured.stop()
+    print([sorted({*each} - {5, 10, 16}) for each in lines()])  # where functions begin: there a stub asks
+    use()
+"""
+
+COUNTED = """
+    import functools
+    import torch
+
+    def logged(f):
+        @functools.wraps(f)
+        def run(*args):
+            return f(*args)
+        return run
+
+    def scale(x, up):
+        if up:
+            y = x * 2
+            return y.relu() + 1
+        return x - 1
+
+    @logged
+    def total(x):
+        y = scale(x, True).sin()
+        if y.sum() > 0:
+            y = y + 1
+        else:
+            y = y - 1
+        return y.sum().item()
+"""
+
+
+def test_coverage_sees_what_it_sees_of_plain_python(project: Any) -> None:
+    """While it measures, bodies run and graphs don't: each line counts that plain Python would run, and no other.
+
+    But for that of a function's `def`, where its stub asks: it counts at each call.
+
+    It may begin and end while the program runs; before and behind that graphs run.
+    """
+    project.write("lib.py", COUNTED)
+    project.write("app.py", COVERED)
+    plain = project.python("app.py")
+    assert plain.returncode == 0, plain.stderr
+    assert "[[7, 11, 12, 13, 18, 19, 20, 23]]" in plain.stdout
+    for way in ("cold", "warm"):
+        done = project.run("--backend", "eager", "--stats", f"{way}.json", "app.py")
+        assert (done.returncode, done.stdout, done.stderr) == (0, plain.stdout, plain.stderr)
+        stats = json.loads((project.folder / f"{way}.json").read_text())
+        assert stats["graph_calls"] >= 6
+    assert stats["traced"] == 0
+    command = ("-m", "coverage", "run", "--data-file", "c.db", "-m", "aotdyn", "run", "--backend", "eager")
+    project.write("whole.py", "import torch, lib\nprint(lib.total(torch.ones(2)))\n")
+    done = project.python(*command, "--stats", "whole.json", "whole.py")
+    assert (done.returncode, done.stdout) == (0, plain.stdout.partition("\n")[0] + "\n"), done.stderr
+    assert json.loads((project.folder / "whole.json").read_text())["graph_calls"] == 0
+    data = coverage.CoverageData(basename=str(project.folder / "c.db"))
+    data.read()
+    assert data.lines(str(project.folder / "lib.py")) == [1, 2, 4, 5, 6, 7, 8, 10, 11, 12, 13, 16, 17, 18, 19, 20, 23]
 
 
 CHILD = """

@@ -13,6 +13,7 @@ from aotdyn.report import advice
 from aotdyn.trace.opcodes.table import BREAKS
 from tests.opinfo import surface
 
+BRANCH = "a branch on a tensor's data"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -40,6 +41,13 @@ def reasons(page: ModuleType) -> set[str]:
 def test_every_reason_has_advice(reasons: set[str]) -> None:
     assert len(reasons) > 300
     assert not sorted(reason for reason in reasons if advice.of(reason) == advice.GENERAL)
+
+
+def test_the_page_lists_reasons_under_their_advice(page: ModuleType) -> None:
+    shown = list(page._reasons())
+    place = shown.index(f"    - {BRANCH} (model/operators.py)")
+    told = next(line for line in reversed(shown[:place]) if line.startswith("- "))
+    assert told == f"- {advice.of(BRANCH)}"
 
 
 def test_every_advice_has_a_reason(reasons: set[str]) -> None:

@@ -205,66 +205,78 @@ def _call_operator(t: Tracer, method: Value | None, other: Value) -> Value | Non
 
 def inplace(t: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a symbol= b`, the new value of `a`."""
-    from .iteration import unpack
-
     a, b = force(a), force(b)
-    name, _ = BINARY[symbol]
-    fn = getattr(operator, f"__i{name}__")
+    if isinstance(a, Array):
+        return _inplace_array(t, symbol, a, b)
+    result = None
     if isinstance(a, Tensor):
         from ..torch_.tensors import tensor_binary
 
         result = tensor_binary(t, symbol, a, b, True)
-        if result is not None:
-            return result
-    if isinstance(a, Array) and not isinstance(a.like, numpy.ndarray):
-        return binary(t, symbol, a, b)
-    if isinstance(a, Array):
-        from ..numpy_.operators import array_binary
+    elif isinstance(a, Sequence):
+        result = _inplace_sequence(t, symbol, a, b)
+    elif isinstance(a, SetValue) and a.cls is set and isinstance(b, SetValue) and symbol in ("&", "|", "-", "^"):
+        items = _builtin_binary(t, symbol, a, b).items  # type: ignore[union-attr]
+        t.mutated(a)
+        a.items, result = items, a
+    elif isinstance(a, Mapping) and symbol == "|":
+        from .attributes import get_attr
 
-        return array_binary(t, symbol, a, b, inplace=True)
-    if isinstance(a, Sequence) and isinstance(b, (Object, Opaque, Tensor)) and symbol in ("+", "*"):
+        t.mutated(a)
+        call(t, get_attr(t, a, "update"), [b], {})
+        result = a
+    elif isinstance(a, (Object, Opaque)):
+        result = _inplace_object(t, symbol, a, b)
+    return _binary(t, symbol, a, b, getattr(operator, f"__i{BINARY[symbol][0]}__")) if result is None else result
+
+
+def _inplace_array(t: Tracer, symbol: str, a: Array, b: Value) -> Value:
+    """Of numpy: an array is written to, a scalar can't be."""
+    if not isinstance(a.like, numpy.ndarray):
+        return binary(t, symbol, a, b)
+    from ..numpy_.operators import array_binary
+
+    return array_binary(t, symbol, a, b, inplace=True)
+
+
+def _inplace_sequence(t: Tracer, symbol: str, a: Sequence, b: Value) -> Value | None:
+    """Of a list or deque; None where it is as without `=`. What the other side says of itself comes first."""
+    if symbol not in ("+", "*"):
+        return None
+    name, _ = BINARY[symbol]
+    if isinstance(b, (Object, Opaque, Tensor)):
         reflected = class_lookup(t, b.cls, f"__r{name}__")
         if reflected is not None and not _of_sequences(reflected):
             result = _call_operator(t, special_method(t, b, f"__r{name}__"), a)
             if result is not None:
                 return result
-    if isinstance(a, Sequence) and a.cls is collections.deque and symbol in ("+", "*"):
+    if a.cls is collections.deque:
         return call(t, special_method(t, a, f"__i{name}__"), [b], {})  # type: ignore[arg-type]
-    if isinstance(a, Sequence) and a.cls is list and symbol == "+":
+    if a.cls is not list:
+        return None
+    if symbol == "+":
+        from .iteration import unpack
+
         items = unpack(t, b)
         t.mutated(a)
         a.items.extend(items)
         return a
-    if (
-        isinstance(a, Sequence)
-        and a.cls is list
-        and symbol == "*"
-        and isinstance(b, (Const, Scalar))
-        and issubclass(b.cls, int)
-    ):
+    if isinstance(b, (Const, Scalar)) and issubclass(b.cls, int):
         count = _settled(b, "the count of a repetition")
         t.mutated(a)
         a.items[:] = a.items * count
         return a
-    if isinstance(a, SetValue) and a.cls is set and isinstance(b, SetValue) and symbol in ("&", "|", "-", "^"):
-        result = _builtin_binary(t, symbol, a, b)
-        t.mutated(a)
-        a.items = result.items  # type: ignore[union-attr]
-        return a
-    if isinstance(a, Mapping) and symbol == "|":
-        t.mutated(a)
-        from .attributes import get_attr
+    return None
 
-        call(t, get_attr(t, a, "update"), [b], {})
-        return a
-    if isinstance(a, (Object, Opaque)):
-        raw = class_lookup(t, a.cls, f"__i{name}__")
-        method = special_method(t, a, f"__i{name}__")
-        if method is not None and (not _of_sequences(raw) or symbol == "+" or hasattr(b.cls, "__index__")):
-            result = _call_operator(t, method, b)
-            if result is not None:
-                return result
-    return _binary(t, symbol, a, b, fn)
+
+def _inplace_object(t: Tracer, symbol: str, a: Value, b: Value) -> Value | None:
+    """By a class's own `__iadd__` or the like; None where there is none that fits."""
+    name, _ = BINARY[symbol]
+    raw = class_lookup(t, a.cls, f"__i{name}__")
+    method = special_method(t, a, f"__i{name}__")
+    if method is not None and (not _of_sequences(raw) or symbol == "+" or hasattr(b.cls, "__index__")):
+        return _call_operator(t, method, b)
+    return None
 
 
 def unary(t: Tracer, symbol: str, a: Value) -> Value:
