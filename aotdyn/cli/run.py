@@ -307,8 +307,8 @@ def _at_exit(args: argparse.Namespace, command: str, disabled: bool, given: list
             _write(args.stats)
         for remark in () if disabled else _unknown(args.package):
             print(remark, file=sys.stderr)
-        if command == "run" and not args.quiet and (left := int(events.counted("kernels_left"))):
-            _tell_left(left, args, given)
+        if command == "run" and not (args.quiet or args.require_warm):  # which says more, and has failed
+            _tell_left(args, given)
         if not args.verbose and command != "explain":
             return
         from aotdyn.cli import text
@@ -327,8 +327,11 @@ NOT_BUILDS = {"--exit-wait": 1, "--thrift": 1, "--stats": 1, "--require-warm": 0
 "Options of `run` that `build` doesn't take, or has no use for, and how many words follow each."
 
 
-def _tell_left(left: int, args: argparse.Namespace, given: list[str]) -> None:
-    """Say how many graphs have no kernel yet, and the command that sees to them."""
+def _tell_left(args: argparse.Namespace, given: list[str]) -> None:
+    """Say how many graphs have no kernel yet, if any, and the command that sees to them."""
+    left = int(events.counted("kernels_left"))
+    if not left:
+        return
     import shlex
 
     from aotdyn.cli import text

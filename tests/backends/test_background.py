@@ -77,6 +77,7 @@ def test_a_program_without_a_main_guard_waits_at_its_end_as_long_as_it_is_told(p
     assert done.returncode == 0
     assert "up to 0 s" in done.stderr
     assert stats(project)["compiles_dropped"] == 1
+    assert "aotdyn: 0 of 1 kernel made, 1 left" in done.stderr
     done = project.run("--backend=inductor", "--exit-wait", "0", "--require-warm", "app.py")
     assert done.returncode == 3
     assert "1 kernel had to be made" in done.stderr
@@ -190,7 +191,7 @@ def test_build_compiles_all_that_a_program_meets(project):
     )
     done = project.python("-m", "aotdyn", "build", "--backend=inductor", "--jobs=2", "app.py")
     assert (done.returncode, done.stdout) == (5, "24.0\n60.0\n112.0\n"), done.stderr
-    assert "2 compiled" in done.stderr
+    assert "aotdyn: built: 2 kernels compiled, " in done.stderr
     done = project.run("--backend=inductor", "--require-warm", "app.py")
     assert done.returncode == 5, done.stderr
 
