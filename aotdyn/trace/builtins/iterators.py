@@ -281,18 +281,8 @@ class CallableIterator(Iterator):
 
 @handles(zip)
 def _zip(t: Any, *iterables: Value, strict: Value | None = None) -> Value:
-    iterators = [
-        _iterator(t, each, f"zip argument #{i + 1} must support iteration") for i, each in enumerate(iterables)
-    ]
+    iterators = [model.iterate(t, each) for each in iterables]
     return Zip(iterators, strict is not None and model.truth(t, strict))
-
-
-def _iterator(t: Any, iterable: Value, message: str) -> Value:
-    """An iterator over an argument; the plain kinds that don't iterate get the callee's own message."""
-    value = force(iterable)
-    if isinstance(value, Const) and not isinstance(value.value, (str, bytes, range)):
-        return t.raise_(TypeError, message)
-    return model.iterate(t, value)
 
 
 @handles(enumerate)

@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -206,6 +206,27 @@ def call_function(t: Tracer, f: Function, args: Args, kwargs: Kwargs) -> Value:
     return t.inline(f, bind_arguments(t, f, args, kwargs), by_call)
 
 
+def _unexpected(t: Tracer, f: Function, name: str, kwargs: Kwargs) -> NoReturn:
+    """A keyword that no parameter takes; see `initialize_locals` in CPython's Python/ceval.c."""
+    only = [each for each in f.code.co_varnames[: f.code.co_posonlyargcount] if each in kwargs]
+    what = f"some positional-only arguments passed as keyword arguments: '{', '.join(only)}'"
+    t.raise_(TypeError, f"{f.qualname}() got {what if only else f'an unexpected keyword argument {name!r}'}")
+
+
+def _too_many(t: Tracer, f: Function, given: int, keywords: int) -> NoReturn:
+    """More positional arguments than parameters, `keywords` of the keyword-only ones beside (`too_many_positional`)."""
+
+    def arguments(count: int, kind: str) -> str:
+        return f"{kind} argument{'' if count == 1 else 's'}"
+
+    n, defaults = f.code.co_argcount, len(f.defaults)
+    takes = f"from {n - defaults} to {n}" if defaults else str(n)
+    beside = f" {arguments(given, 'positional')} (and {keywords} {arguments(keywords, 'keyword-only')})"
+    were = "was" if given == 1 and not keywords else "were"
+    takes = f"{f.qualname}() takes {takes} {arguments(2 if defaults else n, 'positional')}"
+    t.raise_(TypeError, f"{takes} but {given}{beside if keywords else ''} {were} given")
+
+
 def bind_arguments(t: Tracer, f: Function, args: Args, kwargs: Kwargs) -> dict[str, Value]:
     """The callee's parameters by name, as the language reference 6.3.4 says; TypeErrors as CPython words them."""
     code = f.code
@@ -217,15 +238,6 @@ def bind_arguments(t: Tracer, f: Function, args: Args, kwargs: Kwargs) -> dict[s
     if code.co_flags & inspect.CO_VARARGS:
         bound[names[index]] = Sequence(tuple, list(extra))
         index += 1
-    elif extra:
-        given = f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
-        low = n - len(f.defaults)
-        takes = (
-            f"from {low} to {n} positional arguments"
-            if f.defaults
-            else f"{n} positional argument{'' if n == 1 else 's'}"
-        )
-        t.raise_(TypeError, f"{f.qualname}() takes {takes} but {given}")
     rest: dict[str, Value] = {}
     keywords = set(names[posonly:n]) | set(names[n : n + kwonly])
     for name, value in kwargs.items():
@@ -236,7 +248,9 @@ def bind_arguments(t: Tracer, f: Function, args: Args, kwargs: Kwargs) -> dict[s
         elif code.co_flags & inspect.CO_VARKEYWORDS:
             rest[name] = value
         else:
-            t.raise_(TypeError, f"{f.qualname}() got an unexpected keyword argument {name!r}")
+            _unexpected(t, f, name, kwargs)
+    if extra and not code.co_flags & inspect.CO_VARARGS:
+        _too_many(t, f, len(args), sum(name in bound for name in names[n : n + kwonly]))
     if code.co_flags & inspect.CO_VARKEYWORDS:
         bound[names[index]] = Mapping(dict, {name: (Const(name), value) for name, value in rest.items()})
     missing = []
