@@ -299,7 +299,7 @@ def _object(t: Any, obj: Any, source: Source) -> Value:
         value.payload = Mapping(base, None, source, obj)
     elif issubclass(cls, (list, tuple)):
         kind = list if issubclass(cls, list) else tuple
-        t.guard("LEN", source, len(obj))
+        t.guard("LEN", source, kind.__len__(obj))
         items = [t.wrap(each, RawItem(source, i)) for i, each in enumerate(kind.__iter__(obj))]  # type: ignore[arg-type]
         value.payload = Sequence(kind, items, source, obj)
     elif issubclass(cls, (set, frozenset)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import inspect
 import os
 import sys
 import threading
@@ -286,8 +287,7 @@ class Tracer:
             if owner.source is not None:
                 self.guard("KEYS", S.Attr(owner.source, "__dict__"), list(own))
             names = [name for name in own if name not in owner.attrs.deleted]
-        hidden = _KEPT_IN_C if isinstance(owner, Function) else ()
-        added = [name for name, value in owner.attrs.items() if value is not None and name not in hidden]
+        added = [name for name, value in owner.attrs.items() if value is not None and not _is_in_c(owner, name)]
         return names + [name for name in added if name not in names]
 
     def tensor_input(self, obj: torch.Tensor, source: Source) -> Value:
@@ -368,13 +368,13 @@ class Tracer:
         if found is None:
             found = self.name_in(self.namespace(vars(builtins)), name)
         if found is None:
-            self.raise_(NameError, f"name {name!r} is not defined")
+            self.raise_(NameError, f"name {name!r} is not defined", name=name)
         return found
 
     def store_global(self, ns: Namespace, name: str, value: Value | None) -> None:
         """STORE_GLOBAL; None deletes."""
         if value is None and self.name_in(ns, name) is None:
-            self.raise_(NameError, f"name {name!r} is not defined")
+            self.raise_(NameError, f"name {name!r} is not defined", name=name)
         self.mutated(ns)
         ns.names[name] = value
 
@@ -480,10 +480,12 @@ class Tracer:
                 raise Break(f"a backward pass reads a {found.cls.__name__}, which may be another one when it runs")
         return value
 
-    def raise_(self, cls: type[BaseException], *args: Any) -> NoReturn:
-        """Raise in the traced program."""
+    def raise_(self, cls: type[BaseException], *args: Any, **attributes: str) -> NoReturn:
+        """Raise in the traced program; `attributes` are set as well."""
         values: list[Value] = [each if isinstance(each, Value) else Const(each) for each in args]
         exception = Object(cls, payload=Sequence(tuple, values))
+        for name, value in attributes.items():
+            exception.attrs[name] = Const(value)
         raise Raised(exception)
 
     def graph_call(self, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
@@ -662,6 +664,14 @@ class Tracer:
             lines.append((frame.code.co_filename, frame.line or 0, frame.code.co_qualname))
             frame = frame.caller
         return lines[::-1]
+
+
+def _is_in_c(owner: Any, name: str) -> bool:
+    """Whether an attribute isn't in the instance's dict: a slot, or a field of an object of C."""
+    if isinstance(owner, Function):
+        return name in _KEPT_IN_C
+    found = inspect.getattr_static(owner.cls, name, None)
+    return isinstance(found, types.MemberDescriptorType | types.GetSetDescriptorType)
 
 
 def _instance_dict(obj: Any) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from aotdyn.guards import constants
 from aotdyn.guards.naming import is_cython
 from aotdyn.guards.sources import Attr, ClassAttr, Item, Source
 
-from ..control import Break, Raised
+from ..control import Break, Raised, Unbuildable
 from ..values import (
     Array,
     Builtin,
@@ -229,12 +229,24 @@ def instance_lookup(t: Tracer, v: Object, name: str) -> Value | None:
 
 
 def get_attr(t: Tracer, v: Value, name: str) -> Value:
-    """`v.name`; raises AttributeError in the traced program."""
+    """`v.name`; raises AttributeError in the traced program.
+
+    One that says nothing yet of what failed is told here (`set_attribute_error_context` in CPython).
+    """
     v = force(v)
-    found = _get_attr(t, v, name)
-    if found is None:
-        raise_no_attribute(t, v, name)
-    return found
+    try:
+        found = _get_attr(t, v, name)
+        return found if found is not None else raise_no_attribute(t, v, name)
+    except Raised as raised:
+        error = raised.value
+        if isinstance(error, Object) and issubclass(error.cls, AttributeError) and error.obj is None:
+            _say_what_failed(error, v, name)
+        raise
+
+
+def _say_what_failed(error: Object, v: Value, name: str) -> None:
+    if "name" not in error.attrs and "obj" not in error.attrs:
+        error.attrs["name"], error.attrs["obj"] = Const(name), v
 
 
 def raise_no_attribute(t: Tracer, v: Value, name: str) -> NoReturn:
@@ -357,8 +369,8 @@ def _slot(t: Tracer, v: Value, name: str, raw: Any) -> Value | None:
                 return Const(None)
             if name == "__suppress_context__" and v.obj is None:
                 return Const(False)
-            if name == "value" and issubclass(v.cls, StopIteration) and isinstance(v.payload, Sequence):
-                return v.payload.items[0] if v.payload.items else Const(None)
+            if v.obj is None and name not in ("__dict__", "__notes__"):
+                return _of_exception(v, name, raw)
         if v.obj is not None and v.source is not None:
             try:
                 return t.wrap(raw.__get__(v.obj, v.cls), Attr(v.source, name))
@@ -372,6 +384,18 @@ def _slot(t: Tracer, v: Value, name: str, raw: Any) -> Value | None:
     if v.cls is types.CodeType and name in CODE_FACTS:
         return constant(getattr(v.code, name))  # type: ignore[attr-defined]
     raise Break(f"attribute {name!r} of a {v.cls.__name__} is kept in C")
+
+
+def _of_exception(v: Object, name: str, raw: Any) -> Value:
+    """What a class of exceptions written in C has made of the arguments, such as `SystemExit.code`."""
+    init = next(vars(cls)["__init__"] for cls in v.cls.__mro__ if "__init__" in vars(cls))
+    if isinstance(init, types.FunctionType) or not isinstance(v.payload, Sequence):
+        raise Unbuildable(v, f"{name} of a {v.cls.__qualname__} is kept in C")
+    stands = {object(): item for item in v.payload.items}
+    made = raw.__get__(raw.__objclass__(*stands))
+    if isinstance(made, tuple):
+        return Sequence(tuple, [stands[each] for each in made])
+    return stands[made] if made in stands else Const(made)
 
 
 def _fallback(t: Tracer, v: Value, name: str) -> Value | None:

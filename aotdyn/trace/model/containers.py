@@ -108,7 +108,10 @@ def load_entries(t: Tracer, m: Mapping) -> dict[Any, tuple[Value, Value]]:
     if m.entries is None:
         assert m.source is not None
         entries: dict[Any, tuple[Value, Value]] = {}
-        for i, (key, value) in enumerate(m.obj.items()):
+        ordered = collections.OrderedDict if issubclass(m.cls, collections.OrderedDict) else dict
+        keys = list(ordered.__iter__(m.obj))
+        for i, key in enumerate(keys):
+            value = dict.__getitem__(m.obj, key)
             if _is_constant_key(key):
                 addresses.not_one(t, key)
                 source = _item_source(m, key)
@@ -120,10 +123,10 @@ def load_entries(t: Tracer, m: Mapping) -> dict[Any, tuple[Value, Value]]:
                 key_value = t.wrap(key, Key(m.source, i))
                 native = native_key(t, key_value)
                 entries[native] = (key_value, t.wrap_entry(value, m.source, i))
-        if all(_is_constant_key(key) for key in m.obj):
-            t.guard("KEYS", m.source, list(m.obj))
+        if all(_is_constant_key(key) for key in keys):
+            t.guard("KEYS", m.source, keys)
         else:
-            t.guard("LEN", m.source, len(m.obj))
+            t.guard("LEN", m.source, len(keys))
         m.entries = entries
     return m.entries
 

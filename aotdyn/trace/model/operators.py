@@ -555,7 +555,7 @@ def is_subclass(t: Tracer, cls: type, target: Value) -> bool:
 
 
 def is_instance(t: Tracer, v: Value, target: Value) -> bool:
-    """`isinstance(v, target)`; classes with a Python `__instancecheck__` have it called."""
+    """`isinstance(v, target)`; a Python `__instancecheck__` is called, but not for an object of the very class."""
     target = force(target)
     if isinstance(target, Sequence):
         return any(is_instance(t, v, each) for each in target.items)
@@ -567,7 +567,8 @@ def is_instance(t: Tracer, v: Value, target: Value) -> bool:
         if hook is not None and isinstance(hook[0], (types.FunctionType, Function)) and not _plain_check(target.obj):
             from .attributes import _wrap_raw
 
-            return truth(t, call(t, _wrap_raw(t, *hook), [target, v], {}))
+            exact = type_of(t, v) is target.obj
+            return exact or truth(t, call(t, _wrap_raw(t, *hook), [target, v], {}))
         cls = type_of(t, v)
         if meta is type(torch.FloatTensor):  # `torch.FloatTensor` and kin: a dtype on a kind of device
             like = force(v)

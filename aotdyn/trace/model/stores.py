@@ -143,6 +143,8 @@ def generic_set_attr(t: Tracer, v: Value, name: str, value: Value | None) -> Non
         if not isinstance(descriptor, types.MemberDescriptorType) and not issubclass(v.cls, BaseException):
             raise Break(f"setting attribute {name!r} through a {type(descriptor).__name__}")
     if value is None and instance_lookup(t, v, name) is None:
+        if raw is not None and isinstance(raw[0], types.MemberDescriptorType) and v.obj is None:
+            t.raise_(AttributeError, name)  # `PyMember_SetOne`
         raise_no_attribute(t, v, name)
     if raw is None and not _has_dict(v.cls):
         t.raise_(AttributeError, f"{v.cls.__name__!r} object has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch.nn import Module
 
@@ -14,6 +14,7 @@ from .table import breaks, opcode
 if TYPE_CHECKING:
     from ..decode import Instruction
     from ..frame import Frame
+    from ..tracer import Tracer
 
 CLASS_BODY = "A name of a class or module body is used: such bodies aren't traced."
 
@@ -31,9 +32,13 @@ def LOAD_CONST(t: Any, frame: Frame, ins: Instruction) -> None:
 # -- Locals -----------------------------------------------------------------------------------------------------------
 
 
+def _unbound(t: Tracer, name: str) -> NoReturn:
+    t.raise_(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+
+
 def _need_local(t: Any, frame: Frame, name: str) -> None:
     if name not in frame.locals:
-        t.raise_(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+        _unbound(t, name)
 
 
 @opcode("LOAD_FAST")
@@ -62,10 +67,10 @@ def _content(t: Any, frame: Frame, name: str) -> Value:
     """The content of the cell `name`; an empty one raises as CPython's `format_exc_unbound` does."""
     content = t.cell_content(frame.cells[name])
     if content is None and name in frame.code.co_cellvars:
-        t.raise_(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+        _unbound(t, name)
     if content is None:
         where = "where it is not associated with a value in enclosing scope"
-        t.raise_(NameError, f"cannot access free variable '{name}' {where}")
+        t.raise_(NameError, f"cannot access free variable '{name}' {where}", name=name)
     return content
 
 

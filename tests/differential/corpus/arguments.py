@@ -15,7 +15,7 @@ def defaults(p, q=1):
     pass
 
 
-def keyword_only(p, *, k, l=1):
+def keyword_only(p, *, k, m=1):
     pass
 
 
@@ -30,7 +30,7 @@ def nothing():
 CALLS = [
     *((one, (1, 2), {}), (one, (1, 2), {"z": 1}), (one, (), {}), (one, (1,), {"p": 1})),
     *((defaults, (1, 2, 3), {}), (defaults, (), {}), (nothing, (1,), {}), (nothing, (1, 2), {})),
-    *((keyword_only, (1, 2), {"k": 1}), (keyword_only, (1, 2, 3), {"k": 1, "l": 2}), (keyword_only, (), {})),
+    *((keyword_only, (1, 2), {"k": 1}), (keyword_only, (1, 2, 3), {"k": 1, "m": 2}), (keyword_only, (), {})),
     *((positional_only, (), {"p": 1, "q": 2, "r": 3}), (positional_only, (1,), {"q": 2, "r": 3})),
     *((positional_only, (1, 2, 3, 4), {"q": 2}), (positional_only, (), {"z": 1, "q": 2})),
 ]
