@@ -7,6 +7,7 @@ import sys
 
 from aotdyn import config
 from aotdyn.backends.pool import Pool
+from aotdyn.errors import ConfigError
 from aotdyn.report import events
 from aotdyn.report.plural import counted
 
@@ -15,9 +16,17 @@ UNBUILT = 4
 
 
 def configured() -> config.Options:
-    """The options of a build: nothing of what the program meets is put off, or left for not being worth it."""
+    """The options of a build: nothing of what the program meets is put off, or left for not being worth it.
+
+    Raises:
+        ConfigError: there is nothing to fill.
+    """
     config.configure(thrift="off")
-    return config.current()
+    options = config.current()
+    if options.disable or not options.cache:
+        what, by = ("aotdyn", "AOTDYN_DISABLE") if options.disable else ("the cache", "--no-cache or AOTDYN_CACHE")
+        raise ConfigError(f"build fills the cache, and {what} is turned off", hint=f"take back {by}, or use `run`")
+    return options
 
 
 def prepare() -> None:

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from aotdyn import config
 from aotdyn.__main__ import main
 from aotdyn.cli import run
 from aotdyn.errors import BackendError, ConfigError
@@ -254,6 +255,18 @@ def test_project_file_beside_the_script(app):
     env = {"AOTDYN_CACHE_DIR": ""}
     app.run("sub/app.py", env=env)
     assert (app.folder / "sub" / "own").is_dir()
+
+
+def test_build_wants_a_cache(project, monkeypatch, capsys):
+    project.write("app.py", "print('ran')\n")
+    for argv, variable in ((["--no-cache"], ""), ([], "AOTDYN_DISABLE")):
+        if variable:
+            monkeypatch.setenv(variable, "1")
+        config.reset()
+        assert main(["build", *argv, str(project.folder / "app.py")]) == 2
+        shown = capsys.readouterr()
+        assert (shown.out, "build fills the cache" in shown.err, "hint: take back" in shown.err) == ("", True, True)
+    config.reset()
 
 
 def test_unwritable_cache(app):

@@ -125,6 +125,33 @@ def test_limit(make, caplog):
             call(T, 2)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "hint"),
+    [(1, 2, "A number that varies"), (1.5, 2.5, "A number that varies"), (True, False, "A flag makes a variant")],
+)
+def test_the_hint_is_of_what_varies(make, caplog, first, second, hint):
+    _, _, call = make()
+    with config.overrides(recompile_limit=1), caplog.at_level(logging.WARNING):
+        assert call(T, first) is not None
+        assert call(T, second) is None
+    (record,) = caplog.records
+    told = record.getMessage()
+    assert " has 1 variant, as many as recompile_limit allows" in told
+    assert hint in told
+    assert ("A number" in told) == ("A number" in hint)
+    assert "AOTDYN_RECOMPILE_LIMIT" in told
+
+
+def test_what_thrift_decided_ends_where_there_is_none(make):
+    given_up = for_n(T, 2)
+    given_up.rest, given_up.thrifty, given_up.leave = True, True, "enough"
+    e, cold, call = make(stored=[given_up])
+    cold.saved.append(given_up)
+    assert call(T, 2) is not None
+    assert (cold.traced, e.rests) == (1, [])
+    assert given_up not in cold.saved
+
+
 def test_leave_alone_is_a_variant(make):
     def leave(x, n):
         v = for_n(x, n)
