@@ -136,10 +136,11 @@ def _behind_dispatcher(
     code: types.CodeType, spec: Any, extent: Extent, globals: dict[str, Any]
 ) -> tuple[types.CodeType, Any]:
     """The stub of `code` under a dispatcher of `extent`, and the entry behind that."""
-    from aotdyn.rewrite import originals, points, stubs
+    from aotdyn.rewrite import originals, stubs
+    from aotdyn.rewrite.operation import dispatcher_name
     from aotdyn.runtime import cold, home
 
-    name = points.dispatcher_name(spec, extent.number)
+    name = dispatcher_name(spec, extent.number)
     originals.register(name, code)
     entry = cold.make_entry(name, spec, extent, globals, lambda: code)
     if not entry.homes and home.blocks_wanted():

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from aotdyn.backends.context import Compiled
-from aotdyn.graph import effects
-from aotdyn.graph.program import Input, Program
+from aotdyn.backends.stored import Compiled
+from aotdyn.graph.program import Input
 
 Pattern = tuple[tuple[int, int], ...]
 "Pairs of a written input and another one whose addresses meet."
@@ -85,17 +84,3 @@ def extent(tensor: torch.Tensor) -> int:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return (last + 1) * tensor.element_size()
-
-
-def may_write(program: Program) -> bool:
-    """Whether a program may write to its inputs, as far as its steps' names tell: too often rather than too seldom."""
-    return any(
-        not effects.pure_call(step.target, step.kwargs)
-        or (not isinstance(step.target, str) and any(item is True for item in step.args))  # `inplace` by position
-        for step in program.steps
-    )
-
-
-def measurable(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a plain one, with an address."""
-    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided

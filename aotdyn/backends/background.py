@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from aotdyn.backends import aliasing, ambient, conditions, failures, inductor, jobs, pool, spool
+from aotdyn.backends import aliasing, ambient, conditions, failures, fresh, inductor, jobs, pool, spool
 from aotdyn.backends.choice import Ways
-from aotdyn.backends.context import Compiled
-from aotdyn.backends.packages import CONDITIONS, OUTER, SHAPES, Files
+from aotdyn.backends.stored import CONDITIONS, OUTER, SHAPES, Compiled, Files
 from aotdyn.report import events
 from aotdyn.store import claims
 
@@ -90,7 +89,7 @@ class Later(Ways):
         folder = self._ticket.folder
         run = self._job.opened(folder, inputs) if folder is not None else None
         if folder is not None and run is None:
-            self._job.unloadable(self._digest, inputs)
+            fresh.unloadable(self._job, self._digest, inputs)
         if run is None and self._elsewhere():
             run = self._job.make(self._digest, inputs)
         self.settle(self._eager if run is None else self._job.ready(run, self._digest, inputs, lambda: self._eager))
@@ -208,7 +207,7 @@ class Keeper:
             if outcome.failure.kind == failures.ELSEWHERE:
                 log.info("aotdyn: a graph runs eagerly, since a worker can't compile it: %s", outcome.failure.what)
             else:
-                job.failed(self.digest, outcome.failure, self.data)
+                fresh.failed(job, self.digest, outcome.failure, self.data)
             return None
         files: Files = {path.name: path for path in made.iterdir() if path.name != spool.OUTCOME}
         if OUTER in files:

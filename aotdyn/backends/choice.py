@@ -12,25 +12,22 @@ went: activation checkpointing runs a call again, and must meet the same one.
 
 from __future__ import annotations
 
-import dataclasses
-import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
 
-from aotdyn.backends.context import Compiled
-from aotdyn.backends.packages import Files
+from aotdyn.backends.stored import Compiled, Files
 from aotdyn.report import events
 
 if TYPE_CHECKING:
     from aotdyn.store.store import Store
 
 
-class Policy(NamedTuple):
+class Policy(msgspec.Struct, frozen=True):
     """How a graph gets its kernel: `later` by a worker, or now; whether it is `measured` against plain calls, and
     whether parameters are `frozen` in it."""
 
@@ -131,8 +128,7 @@ def saving_is_hooked() -> bool:
     return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
 
 
-@dataclasses.dataclass
-class Sample:
+class Sample(msgspec.Struct):
     """One measured call."""
 
     way: str
@@ -142,7 +138,7 @@ class Sample:
     done: int = 0
     backward: int = -1
     "which of autograd's passes it is that counts"
-    handles: list[Any] = dataclasses.field(default_factory=list)
+    handles: list[Any] = []
 
     def begin(self, _: Any) -> None:
         """A gradient of an output arrives; only the first backward counts."""
@@ -254,7 +250,7 @@ class Measured(Ways):
             if enough >= 2:
                 samples, least = whole, enough
         times = [[each.whole for each in samples if each.way == way] for way in (EAGER, KERNEL)]
-        eager, kernel = (statistics.median(each) for each in times)
+        eager, kernel = (_median(each) for each in times)
         fastest = [min(each) for each in times]
         clear = least >= 3 and max(fastest) > CLEAR * min(max(each) for each in times)
         agreed = (eager < kernel) == (fastest[0] < fastest[1])
@@ -263,3 +259,9 @@ class Measured(Ways):
         if not agreed:  # a busy machine: what was disturbed least tells
             eager, kernel = fastest
         return Verdict(EAGER if eager < kernel else KERNEL, eager / 1e9, kernel / 1e9)
+
+
+def _median(times: list[int]) -> float:
+    """The median: a start that is warm needn't import `statistics` for it."""
+    ordered, half = sorted(times), len(times) // 2
+    return float(ordered[half]) if len(times) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -17,16 +17,15 @@ from torch import fx
 from torch._guards import TracingContext, tracing
 
 from aotdyn.backends.conditions import Condition, Inexpressible, conditional, conditions, replacements
+from aotdyn.backends.stored import Compiled
 from aotdyn.graph import build
 from aotdyn.graph import program as programs
 from aotdyn.graph.effects import Modes
 from aotdyn.graph.program import Program
+from aotdyn.guards.tensors import storage
 
 if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
-
-Compiled = Callable[..., Sequence[Any]]
-"""Takes a graph's inputs, gives its outputs as a tuple or list."""
 
 CompileOne = Callable[[fx.GraphModule, list[torch.Tensor]], Compiled]
 
@@ -237,11 +236,6 @@ def layout(tensor: torch.Tensor) -> Any:
     if tensor.layout is not torch.strided:
         return tensor.shape
     return tensor.shape, tensor.stride(), tensor.storage_offset(), storage(tensor)
-
-
-def storage(tensor: torch.Tensor) -> int:
-    """Identity of a tensor's storage while both live."""
-    return build.innermost(tensor).untyped_storage()._cdata
 
 
 @contextlib.contextmanager

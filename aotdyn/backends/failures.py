@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aotdyn import config
-from aotdyn.backends.packages import EAGER, Files
+from aotdyn.backends.stored import EAGER, Files
 
 if TYPE_CHECKING:
     from aotdyn.store.store import Store

@@ -22,13 +22,10 @@ import torch
 from torch import fx
 
 if TYPE_CHECKING:
-    from aotdyn.backends.context import Compiled
+    from aotdyn.backends.stored import Compiled
     from aotdyn.graph.program import Program
 
 log = logging.getLogger("aotdyn.backends")
-
-FROZEN = "frozen"
-"File in a kernel's directory: numbers of the inputs that the kernel holds, and doesn't take."
 
 LARGEST = 1 << 30
 "Bytes of parameters that one kernel may hold."

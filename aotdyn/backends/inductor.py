@@ -19,36 +19,33 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import tempfile
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
-from torch import fx
 
-from aotdyn import collecting, interrupted
-from aotdyn.backends import (
-    aliasing,
-    ambient,
-    choice,
-    conditions,
-    context,
-    failures,
-    freezing,
-    jobs,
-    packages,
-    training,
-    unbacked,
-)
+from aotdyn.backends import aliasing, ambient, choice
 from aotdyn.backends.choice import NOW, Policy
-from aotdyn.backends.context import Compiled
-from aotdyn.backends.packages import CONDITIONS, DEFAULTS, EAGER, MODEL, ORDINARY, OUTER, SHAPES, Files
-from aotdyn.errors import BackendError
-from aotdyn.graph import build, codegen, data
+from aotdyn.backends.stored import (
+    CONDITIONS,
+    DEFAULTS,
+    EAGER,
+    FROZEN,
+    MODEL,
+    ORDINARY,
+    OUTER,
+    PLAN,
+    SHAPES,
+    Compiled,
+    runner,
+)
+from aotdyn.graph import data
 from aotdyn.graph import program as programs
-from aotdyn.graph.program import Program
+from aotdyn.graph.program import Locate, Program, locate
+from aotdyn.guards import tensors
 from aotdyn.report import events
 
 if TYPE_CHECKING:
@@ -66,25 +63,24 @@ def compile(
     options: dict[str, Any],
     store: Store | None,
     key: str | None,
-    locate: codegen.Locate = codegen.locate,
+    locate: Locate = locate,
     policy: Policy = NOW,
 ) -> Compiled:
     """The kernel of a graph, from the store, made now or later; see `registry.compile`. Raises what inductor raises."""
     reason = _unsuitable(program, inputs)
     if reason:
         log.info("aotdyn: a graph runs eagerly: %s", reason)
-        return codegen.to_function(program, locate)
+        return programs.to_function(program, locate)
     if torch.are_deterministic_algorithms_enabled():
-        policy = NOW._replace(frozen=policy.frozen)  # which of two ways a call goes would be a matter of time
+        policy = Policy(frozen=policy.frozen)  # which of two ways a call goes would be a matter of time
     job = Job(program, options, store, key, locate, policy)
     if any(item.unbacked for item in program.inputs):
+        from aotdyn.backends import unbacked
+
         return unbacked.FromTwoOn(program, job.again, job.per_shape())
     if any(item.dynamic and not tensor.is_contiguous() for item, tensor in zip(program.inputs, inputs, strict=True)):
         return job.per_shape()
-    frozen = freezing.chosen(program, inputs) if policy.frozen else ()
-    if frozen:
-        return freezing.Frozen(frozen, list(inputs), job.like(frozen=frozen).compile, job.compile)
-    return job.compile(list(inputs))
+    return job.frozen_in(list(inputs)) if policy.frozen else job.compile(list(inputs))
 
 
 def kernel_key(
@@ -102,7 +98,7 @@ def kernel_key(
             tensor.is_inference(),
             tensor.is_conj(),
             tensor.is_neg(),
-            storages.setdefault(context.storage(tensor), len(storages)),
+            storages.setdefault(tensors.storage(tensor), len(storages)),
         )
         for item, tensor in zip(program.inputs, inputs, strict=True)
     ]
@@ -116,9 +112,18 @@ def kernel_key(
         ambient.settings(),
         ambient.machine(),
         "one" if torch.get_num_threads() == 1 else "many",
-        *((number, freezing.digest(inputs[number])) for number in frozen),
+        *_held(inputs, frozen),
     ]
     return hashlib.blake2b(msgspec.msgpack.encode(facts), digest_size=16).hexdigest()
+
+
+def _held(inputs: Sequence[torch.Tensor], frozen: Sequence[int]) -> list[tuple[int, str]]:
+    """What the inputs that a kernel holds contain."""
+    if not frozen:
+        return []
+    from aotdyn.backends import freezing
+
+    return [(number, freezing.digest(inputs[number])) for number in frozen]
 
 
 def _unsuitable(program: Program, inputs: Sequence[torch.Tensor]) -> str:
@@ -126,7 +131,7 @@ def _unsuitable(program: Program, inputs: Sequence[torch.Tensor]) -> str:
     if not program.steps:
         return "it has no operation"
     for tensor in inputs:
-        if not build.plain_class(type(tensor)):
+        if not tensors.plain_class(type(tensor)):
             return f"an input is a {type(tensor).__qualname__}"
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
             return f"an input is {tensor.layout} on {tensor.device}"
@@ -150,7 +155,7 @@ class Job:
         options: dict[str, Any],
         store: Store | None,
         key: str | None,
-        locate: codegen.Locate,
+        locate: Locate,
         policy: Policy = NOW,
         frozen: Sequence[int] = (),
     ) -> None:
@@ -169,6 +174,15 @@ class Job:
         "whether what was opened last computes by compiled code"
         self.written: tuple[int, ...] = ()
         "inputs that the compiled code writes to"
+
+    def frozen_in(self, inputs: list[torch.Tensor]) -> Compiled:
+        """The callable that holds the parameters which may be held; the ordinary one where there are none."""
+        from aotdyn.backends import freezing
+
+        frozen = freezing.chosen(self.program, inputs)
+        if not frozen:
+            return self.compile(inputs)
+        return freezing.Frozen(frozen, inputs, self.like(frozen=frozen).compile, self.compile)
 
     def compile(self, inputs: list[torch.Tensor]) -> Compiled:
         """The callable, loaded, made now, or eager until a worker has made it."""
@@ -211,9 +225,15 @@ class Job:
             found = self.load(digest, inputs) if claim.done or claim.waited else None
             return found or self.make(digest, inputs)
 
+    def make(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
+        """Compile now, and store what came of it."""
+        from aotdyn.backends import fresh
+
+        return fresh.make(self, digest, inputs)
+
     def eager(self) -> Compiled:
         """The graph as plain calls."""
-        return codegen.to_function(self.program, self.locate)
+        return programs.to_function(self.program, self.locate)
 
     def name(self) -> str:
         """Function and line that the graph begins at."""
@@ -252,6 +272,8 @@ class Job:
             return None
         directory = self.store.kernel_path(digest)
         if directory is None:
+            from aotdyn.backends import failures
+
             return self.eager() if failures.known(self.store, digest) else None
         run = self.opened(directory, inputs)
         if run is None:
@@ -269,132 +291,64 @@ class Job:
     def open(self, directory: Path, inputs: list[torch.Tensor]) -> Compiled:
         """The callable of a kernel's directory."""
         self.kernel = False
-        if (directory / EAGER).exists():
+        held = frozenset(os.listdir(directory))
+        if EAGER in held:
             return self.eager()
-        if (directory / SHAPES).exists():
+        if SHAPES in held:
             return self.per_shape()
-        if (directory / ORDINARY).exists() and self.policy.later:
+        if ORDINARY in held and self.policy.later:
             log.info(
                 "aotdyn: a graph that has no stored kernel runs eagerly (compile='now' compiles it in each process)"
             )
             return self.eager()
-        outer = data.decode_program((directory / OUTER).read_bytes())
-        asked = directory / CONDITIONS
-        relied_on = conditions.decode(asked.read_bytes()) if asked.exists() else []
-        return conditions.conditional(self.assemble(outer, directory, inputs), relied_on, self.per_shape)
+        run = self.assemble(data.decode_program((directory / OUTER).read_bytes()), directory, held, inputs)
+        if CONDITIONS not in held:
+            return run
+        from aotdyn.backends import conditions
 
-    def assemble(self, outer: Program, directory: Path, inputs: list[torch.Tensor]) -> Compiled:
-        """Kernel and outer program as one callable."""
-        around = codegen.to_function(outer, self.locate)
-        if (directory / training.PLAN).exists():
-            run, self.written = self.trained(directory, inputs)
-        elif (directory / MODEL).exists():
+        return conditions.conditional(run, conditions.decode((directory / CONDITIONS).read_bytes()), self.per_shape)
+
+    def assemble(self, outer: Program, directory: Path, held: frozenset[str], inputs: list[torch.Tensor]) -> Compiled:
+        """Kernel and outer program as one callable; `held` are the files that there are."""
+        if PLAN in held:
+            run, self.written = self.trained(directory, held, inputs)
+        elif MODEL in held:
             self.written = _written(outer)
-            run = packages.runner(directory / MODEL)
-            if (directory / freezing.FROZEN).exists():
-                run = freezing.without(run, (directory / freezing.FROZEN).read_bytes())
+            run = runner(directory / MODEL)
+            if FROZEN in held:
+                from aotdyn.backends import freezing
+
+                run = freezing.without(run, (directory / FROZEN).read_bytes())
             if self.written:
                 run = _apart(run, self.written)
         else:
-            return around
-        self.kernel = not (directory / ORDINARY).exists()
+            return programs.to_function(outer, self.locate)
+        self.kernel = ORDINARY not in held
         first, outputs = len(self.program.inputs), outer.outputs
         if not outer.steps and outputs == tuple(programs.Ref(n) for n in range(first, len(outer.inputs))):
             return run
+        around = programs.to_function(outer, self.locate)
         return lambda *args: around(*args, *run(*args))
 
-    def trained(self, directory: Path, inputs: list[torch.Tensor]) -> tuple[Compiled, tuple[int, ...]]:
+    def trained(
+        self, directory: Path, held: frozenset[str], inputs: list[torch.Tensor]
+    ) -> tuple[Compiled, tuple[int, ...]]:
         """The training kernel in a directory, and the inputs that the program around it writes to."""
-        plan = msgspec.msgpack.decode((directory / training.PLAN).read_bytes(), type=training.Plan)
+        from aotdyn.backends import training
+
+        plan = msgspec.msgpack.decode((directory / PLAN).read_bytes(), type=training.Plan)
         plan.check()
         program = (directory / training.PROGRAM).read_bytes()
 
         def eager() -> Compiled:
-            return codegen.to_function(data.decode_program(program), self.locate)
+            return programs.to_function(data.decode_program(program), self.locate)
 
-        if (directory / ORDINARY).exists():
-            from aotdyn.backends import nested
+        if ORDINARY in held:
+            from aotdyn.backends import fresh, nested
 
-            return nested.Nested(plan, self.ordinary(program, inputs), None, eager), tuple(plan.written)
-        backward = directory / training.BACKWARD
-        run = training.Kernel(
-            plan,
-            packages.runner(directory / training.FORWARD),
-            packages.runner(backward) if backward.exists() else None,
-            eager,
-        )
-        return run, tuple(plan.written)
-
-    def make(self, digest: str | None, inputs: list[torch.Tensor]) -> Compiled:
-        """Compile now, and store what came of it."""
-        from aotdyn.backends import making
-
-        collecting.resume()
-        check(self.options)
-        with tempfile.TemporaryDirectory(prefix="aotdyn-") as scratch:
-            folder = Path(scratch)
-            self.about = ambient.about()
-            try:
-                with ambient.compiling(), events.phase("compile"):
-                    made = making.make(self.program, inputs, self.options, folder, self.frozen)
-            except (RecursionError, MemoryError):
-                raise
-            except Exception as error:
-                interrupted.hand_on(error)
-                self.failed(
-                    digest, failures.of(error), jobs.encode(self.program, inputs, self.options, digest, self.frozen)
-                )
-                log.debug("inductor's failure", exc_info=error)
-                return self.eager()
-            return self.arrived(digest, made.files, made.lasting, folder, inputs)
-
-    def arrived(
-        self, digest: str | None, files: Files, lasting: bool, folder: Path, inputs: list[torch.Tensor]
-    ) -> Compiled:
-        """Store what was made, and open it: mapped before its folder goes."""
-        if OUTER in files and ORDINARY not in files:
-            events.count("graphs_compiled")
-        directory = self.save(digest, files) if lasting else None
-        if directory is None:
-            directory = _written_to(folder, files)
-        run = self.opened(directory, inputs)
-        if run is None:
-            self.unloadable(digest, inputs)
-        return run or self.eager()
-
-    def unloadable(self, digest: str | None, inputs: list[torch.Tensor]) -> None:
-        """Keep that what this compiler makes of the graph can't be loaded here."""
-        if self.store is not None and digest is not None:
-            self.store.drop_kernel(digest)
-        failure = failures.Failure(failures.COMPILER, "the kernel that was made of it can't be loaded on this machine")
-        self.failed(digest, failure, jobs.encode(self.program, inputs, self.options, digest, self.frozen))
-
-    def failed(self, digest: str | None, failure: failures.Failure, job: bytes | None) -> None:
-        """Say that a graph can't be compiled, and keep that for as long as the compiler stays the same."""
-        events.count("backend_failures")
-        place = failures.place(failure, digest)
-        kept = place is not None and self.save(place, failures.files(failure, job)) is not None
-        failures.tell(failure, digest if kept else None)
-
-    def ordinary(self, program: bytes, inputs: list[torch.Tensor]) -> Compiled:
-        """A functional program by inductor's ordinary path, with its backward: compiled in each process."""
-        from aotdyn.backends import joint
-
-        def compile_one(module: fx.GraphModule, inputs: list[torch.Tensor]) -> Compiled:
-            from torch._functorch import config
-            from torch._inductor.compile_fx import compile_fx
-
-            # A backward that reuses what was saved would refuse `retain_graph`; a cached one may be such.
-            with build.quiet(), config.patch(donated_buffer=False, enable_autograd_cache=False):
-                compiled = compile_fx(module, inputs, config_patches={**DEFAULTS, **self.options})
-            metadata = torch._guards.TracingContext.get().fw_metadata
-            if metadata is not None:
-                metadata.bw_donated_idxs = []  # said of this graph alone: it reuses nothing
-            return compiled  # type: ignore[return-value]
-
-        events.count("graphs_compiled")
-        events.count("graphs_compiled_each_time")
-        return context.with_sizes(data.decode_program(program), joint.own_leaves(inputs), compile_one)
+            return nested.Nested(plan, fresh.ordinary(self, program, inputs), None, eager), tuple(plan.written)
+        backward = runner(directory / training.BACKWARD) if training.BACKWARD in held else None
+        return training.Kernel(plan, runner(directory / training.FORWARD), backward, eager), tuple(plan.written)
 
     def of_one_size(self) -> Job:
         """The same for the graph with every size fixed."""
@@ -406,6 +360,8 @@ class Job:
 
     def per_shape(self) -> Compiled:
         """A kernel for each tuple of sizes."""
+        from aotdyn.backends import context
+
         return context.PerShape(self.program, self.again)
 
     def save(self, digest: str | None, files: dict[str, bytes | Path]) -> Path | None:
@@ -415,26 +371,12 @@ class Job:
         return self.store.save_kernel(digest, files, self.key or "", self.about)
 
 
-def check(options: dict[str, Any]) -> None:
-    """Raise BackendError for an option that inductor doesn't have, as torch.compile does."""
-    from torch._inductor import config
-
-    known = config.get_config_copy()
-    for name in options:
-        if name not in known:
-            import difflib
-
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else "torch._inductor.list_options() lists them"
-            raise BackendError(f"inductor has no option {name!r}", backend="inductor", hint=hint)
-
-
 def _apart(run: Compiled, written: tuple[int, ...]) -> Compiled:
     """The same kernel with no result in the memory of a written input, where inductor may put a `cat` of one tensor."""
 
     def call(*args: torch.Tensor) -> list[torch.Tensor]:
-        taken = {context.storage(args[index]) for index in written}
-        return [result.clone() if context.storage(result) in taken else result for result in run(*args)]
+        taken = {tensors.storage(args[index]) for index in written}
+        return [result.clone() if tensors.storage(result) in taken else result for result in run(*args)]
 
     return call
 
@@ -443,11 +385,3 @@ def _written(outer: Program) -> tuple[int, ...]:
     """Indices of the inputs whose versions a kernel's outer program moves."""
     moves = [step for step in outer.steps if step.target is torch.autograd.graph.increment_version]
     return tuple(index for step in moves for index in programs.refs(step.args))
-
-
-def _written_to(folder: Path, files: dict[str, bytes | Path]) -> Path:
-    """A directory with a kernel's files, where they aren't stored."""
-    for name, content in files.items():
-        if isinstance(content, bytes):
-            (folder / name).write_bytes(content)
-    return folder

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 import torch
 
-from aotdyn.backends import context
 from aotdyn.graph import data
 from aotdyn.graph.program import Program, map_refs
+from aotdyn.guards import tensors
 
 VALUES = 1 << 20
 "Bytes of whole numbers that a job carries for one input; larger ones come as zeros."
@@ -132,9 +132,9 @@ def encode(
         return None
     try:
         numbers: dict[int, int] = {}
-        tensors = [_tensor(each, numbers, i in frozen) for i, each in enumerate(inputs)]
+        described = [_tensor(each, numbers, i in frozen) for i, each in enumerate(inputs)]
         threads = torch.get_num_threads()
-        job = Job(digest, data.encode(program), tensors, dict(options), ambient(), threads, list(frozen))
+        job = Job(digest, data.encode(program), described, dict(options), ambient(), threads, list(frozen))
         return msgspec.msgpack.encode(job)
     except (data.NotDurable, TypeError, OverflowError):
         return None
@@ -174,7 +174,7 @@ def _found_anywhere(target: Any) -> bool:
 def _tensor(tensor: torch.Tensor, numbers: dict[int, int], whole: bool = False) -> Tensor:
     """What a tensor is like, with its values if they are wanted as a `whole`."""
     storage = tensor.untyped_storage()
-    number = numbers.setdefault(context.storage(tensor), len(numbers))
+    number = numbers.setdefault(tensors.storage(tensor), len(numbers))
     size = tensor.numel() * tensor.element_size()
     values = b""
     if size and (whole or (tensor.dtype in WHOLE and size <= VALUES)):

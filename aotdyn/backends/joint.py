@@ -19,10 +19,10 @@ import msgspec
 import torch
 from torch import fx
 
-from aotdyn.backends import conditions, context, packages
-from aotdyn.backends.packages import CONDITIONS, DEFAULTS, Files
+from aotdyn.backends import conditions, context, packages, stored
 from aotdyn.backends.split import Split, Unsuitable
-from aotdyn.backends.training import BACKWARD, FORMATS, FORWARD, PLAN, PROGRAM, Plan, Tangent, autocast_dtype
+from aotdyn.backends.stored import CONDITIONS, DEFAULTS, PLAN, Files
+from aotdyn.backends.training import BACKWARD, FORMATS, FORWARD, PROGRAM, Plan, Tangent, autocast_dtype
 from aotdyn.graph import build, data
 from aotdyn.graph import program as programs
 from aotdyn.graph.program import Program, Ref, Step
@@ -76,7 +76,7 @@ def package(
         plain = _detached(fakes, mode)
     with build.quiet(), _tracing(mode), torch._C._DisableAutocast():
         files = packages.library(made.forward, plain, FORWARD, options, scratch)
-        results = packages.runner(scratch / FORWARD)(*_detached(inputs))
+        results = stored.runner(scratch / FORWARD)(*_detached(inputs))
         if made.backward.graph.output_node().args[0]:
             files |= packages.library(made.backward, _given(made, results, mode), BACKWARD, options, scratch)
         relied_on = context.relied_on(mode, fakes, known)

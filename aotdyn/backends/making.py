@@ -22,11 +22,12 @@ from torch import fx
 from aotdyn import interrupted
 from aotdyn.backends import aliasing, context, fast_checks, joint, nested, packages, split, training
 from aotdyn.backends.context import Interpreted
-from aotdyn.backends.packages import EAGER, ORDINARY, OUTER, SHAPES, Files
 from aotdyn.backends.split import Split, Unsuitable
+from aotdyn.backends.stored import EAGER, ORDINARY, OUTER, PLAN, SHAPES, Files
 from aotdyn.graph import build, data
 from aotdyn.graph import program as programs
 from aotdyn.graph.program import Program
+from aotdyn.guards import tensors
 
 log = logging.getLogger("aotdyn.backends")
 
@@ -73,7 +74,7 @@ def _make(
     seen = context.interpret(module, mode, fakes)
     if any(tensor.device.type != "cpu" for tensor in build.tensors(list(seen.values.values()))):
         raise Unsuitable("a tensor isn't on the CPU")
-    apart = len({context.storage(tensor) for tensor in inputs}) == len(inputs)
+    apart = len({tensors.storage(tensor) for tensor in inputs}) == len(inputs)
     overlapping = seen.mutating and (not apart or aliasing.pattern(inputs, range(len(inputs))))
     if not seen.needs_grad:
         if seen.reshaped:
@@ -119,7 +120,7 @@ def _ordinary(parts: Split, seen: Interpreted, reason: str) -> Files:
         programs_ = {OUTER: data.encode(parts.outer), training.PROGRAM: data.encode(whole)}
     except data.NotDurable as error:
         raise Unsuitable(f"{reason}; and it can't be stored: {error}") from error
-    return {ORDINARY: reason.encode(), training.PLAN: msgspec.msgpack.encode(plan), **programs_}
+    return {ORDINARY: reason.encode(), PLAN: msgspec.msgpack.encode(plan), **programs_}
 
 
 def _kernel(

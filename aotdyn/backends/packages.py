@@ -12,19 +12,10 @@ import torch
 from torch import fx
 
 from aotdyn.backends import conditions, context, freezing
-from aotdyn.backends.context import Compiled
+from aotdyn.backends.stored import CONDITIONS, DEFAULTS, FROZEN, MODEL, Files
 from aotdyn.graph import build
 from aotdyn.graph import program as programs
 from aotdyn.graph.program import Program
-
-MODEL, CONDITIONS = "model.so", "conditions"
-
-OUTER, EAGER, SHAPES, ORDINARY = "outer.graph", "eager", "shapes", "ordinary"
-
-DEFAULTS = {"fallback_random": True}
-"""Inductor options that keep the program the same; the user's own come above them."""
-
-Files = dict[str, bytes | Path]
 
 
 def package(
@@ -52,7 +43,7 @@ def package(
         files = library(module, taken, MODEL, options, scratch)
         relied_on = context.relied_on(mode, fakes, known)
     if frozen:
-        files[freezing.FROZEN] = freezing.encode(frozen)
+        files[FROZEN] = freezing.encode(frozen)
     if relied_on:
         files[CONDITIONS] = conditions.encode(relied_on)
     return files
@@ -85,25 +76,6 @@ def library(module: fx.GraphModule, fakes: Sequence[Any], name: str, options: di
         beside = Path(name).with_suffix(".json").name
         files[beside] = Path(shutil.copy(extern, scratch / beside))
     return files
-
-
-def runner(library: Path) -> Compiled:
-    """What calls a library.
-
-    It may make a result as a view of a temporary: that comes as a tensor of its own, as the graph gives it, or
-    autograd would refuse to write to it. What it calls through torch isn't cast again.
-    """
-    run = torch._C._aoti.AOTIModelContainerRunnerCpu(str(library), 1).run
-
-    def call(*args: torch.Tensor) -> list[torch.Tensor]:
-        if torch._C._is_any_autocast_enabled():
-            with torch._C._DisableAutocast():
-                results = run(list(args))
-        else:
-            results = run(list(args))
-        return [result.detach() if result._is_view() else result for result in results]
-
-    return call
 
 
 def _stripped(library: Path, target: Path) -> Path:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch import fx
 
-from aotdyn import collecting, config, interrupted
-from aotdyn.backends import aliasing, context
+from aotdyn import config, interrupted
 from aotdyn.backends.choice import NOW, Policy
-from aotdyn.backends.context import Compiled
+from aotdyn.backends.stored import Compiled
 from aotdyn.errors import BackendError
-from aotdyn.graph import codegen
 from aotdyn.graph import program as programs
-from aotdyn.graph.program import Program
+from aotdyn.graph.program import Locate, Program, locate
 from aotdyn.report import events
 
 if TYPE_CHECKING:
@@ -32,8 +30,7 @@ class UnknownBackend(BackendError, ValueError):
     """No backend has this name."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Backend:
+class Backend(msgspec.Struct, frozen=True):
     """A backend by name; `function` is the user's or torch's, None for ours."""
 
     name: str
@@ -75,7 +72,7 @@ def compile(
     key: str | None = None,
     *,
     fresh: bool = True,
-    locate: codegen.Locate = codegen.locate,
+    locate: Locate = locate,
     policy: Policy = NOW,
 ) -> Compiled:
     """Compile a graph for inputs like these, or load what an earlier process compiled.
@@ -102,9 +99,11 @@ def compile(
     if chosen.function is None:
         if fresh:
             events.count("graphs_eager")
-        return codegen.to_function(program, locate)
+        return programs.to_function(program, locate)
+    from aotdyn.backends import called
+
     module = graph if isinstance(graph, fx.GraphModule) else programs.to_module(program)
-    return _callable(module, program, example_inputs, chosen, options)
+    return called.compiled(module, program, example_inputs, chosen, options)
 
 
 def _of_torch(name: str) -> Callable[..., Any]:
@@ -129,7 +128,7 @@ def _inductor(
     options: Mapping[str, Any] | None,
     store: Store | None,
     key: str | None,
-    locate: codegen.Locate,
+    locate: Locate,
     policy: Policy,
 ) -> Compiled:
     from aotdyn.backends import inductor
@@ -146,41 +145,4 @@ def _inductor(
             "aotdyn: inductor can't compile a graph, which runs eagerly instead: %s: %s", type(error).__name__, line
         )
         log.debug("inductor's failure", exc_info=error)
-        return codegen.to_function(program, locate)
-
-
-def _callable(
-    module: fx.GraphModule,
-    program: Program,
-    inputs: Sequence[torch.Tensor],
-    backend: Backend,
-    options: Mapping[str, Any] | None,
-) -> Compiled:
-    keywords = {"options": dict(options)} if options else {}
-
-    def compile_one(module: fx.GraphModule, inputs: list[torch.Tensor]) -> Compiled:
-        assert backend.function is not None
-        collecting.resume()
-        try:
-            compiled = backend.function(module, inputs, **keywords)
-        except Exception as error:
-            interrupted.hand_on(error)
-            told = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
-            hint = "the backend `eager` tells whether the program runs without it"
-            raise BackendError(told, backend=backend.name, hint=hint) from error
-        if not callable(compiled):
-            what = type(compiled).__qualname__
-            told = f"backend {backend.name!r} returned a {what}, not a callable"
-            raise BackendError(told, backend=backend.name, hint="return the function that runs the graph")
-        return compiled
-
-    compiled = context.with_sizes(program, list(inputs), compile_one, module)
-    if not aliasing.may_write(program) or not all(aliasing.measurable(tensor) for tensor in inputs):
-        return compiled
-    return aliasing.PerAliasing(
-        program.inputs,
-        range(len(inputs)),
-        inputs,
-        compiled,
-        lambda inputs: context.with_sizes(program, inputs, compile_one),
-    )
+        return programs.to_function(program, locate)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from aotdyn.backends.failures import Failure
-from aotdyn.backends.packages import Files
+from aotdyn.backends.stored import Files
 
 OUTCOME = "outcome"
 

@@ -20,9 +20,9 @@ import msgspec
 import torch
 
 from aotdyn.backends.conditions import Size
-from aotdyn.backends.context import Compiled
+from aotdyn.backends.stored import Compiled
 
-PLAN, PROGRAM, FORWARD, BACKWARD = "plan", "eager.graph", "forward.so", "backward.so"
+PROGRAM, FORWARD, BACKWARD = "eager.graph", "forward.so", "backward.so"
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 

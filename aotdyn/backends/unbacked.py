@@ -7,13 +7,13 @@ there is code for the sizes at hand.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import torch
 
-from aotdyn.backends.context import Compiled
+from aotdyn.backends.stored import Compiled
 from aotdyn.graph.program import Program
 
 
@@ -23,8 +23,8 @@ class FromTwoOn:
     def __init__(
         self, program: Program, make: Callable[[Program, list[torch.Tensor]], Compiled], few: Compiled
     ) -> None:
-        self._program = dataclasses.replace(
-            program, inputs=[dataclasses.replace(item, unbacked=()) for item in program.inputs]
+        self._program = msgspec.structs.replace(
+            program, inputs=[msgspec.structs.replace(item, unbacked=()) for item in program.inputs]
         )
         self._places = [(number, dim) for number, item in enumerate(program.inputs) for dim in item.unbacked]
         self._varying = [number for number, item in enumerate(program.inputs) if item.dynamic]

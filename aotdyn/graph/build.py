@@ -23,6 +23,7 @@ from aotdyn import interrupted
 from aotdyn.graph import effects, native, program
 from aotdyn.graph.program import Frame
 from aotdyn.graph.scopes import Escaped, Nested, Scope
+from aotdyn.guards.tensors import innermost, plain_class
 
 if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -372,16 +373,6 @@ def fake_input(
         return mode.from_tensor(real, symbolic_context=context, source=source)
 
 
-def plain_class(cls: Any) -> bool:
-    """Whether operators mean to tensors of a class what they mean to torch.Tensor, and give plain tensors."""
-    if cls in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-        return True
-    return (
-        cls.__torch_function__ is torch._C._disabled_torch_function_impl
-        and cls.__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl
-    )
-
-
 def _plain(real: torch.Tensor) -> torch.Tensor:
     """The same tensor as one of a class of torch's own; ValueError where there is none."""
     if type(real) in (torch.Tensor, torch.nn.Parameter) or not plain_class(type(real)):
@@ -435,14 +426,6 @@ def tensors(value: Any) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     program.map_refs(value, found.append, torch.Tensor)
     return found
-
-
-def innermost(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor inside the wrappers of functorch levels."""
-    functorch = torch._C._functorch  # type: ignore[attr-defined]
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = functorch.get_unwrapped(tensor)
-    return tensor
 
 
 def version(tensor: torch.Tensor) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import dataclasses
 import functools
 import keyword
 import math
@@ -21,15 +20,13 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 from torch import fx
 
 from aotdyn.graph import GENERATED, LINES, native
 from aotdyn.graph import program as programs
 from aotdyn.graph.effects import MODE_SETTERS, OPENERS, Modes
-from aotdyn.graph.program import Frame, Program, Ref, Step
-
-Locate = Callable[[Frame], tuple[str, int, str]]
-"""File, line and function of a frame of a step's stack."""
+from aotdyn.graph.program import Locate, Program, Ref, Step, locate
 
 BINARY: dict[str, type[ast.operator]] = {
     "add": ast.Add,
@@ -61,13 +58,7 @@ Node = TypeVar("Node")
 UNARY: dict[str, type[ast.unaryop]] = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert}
 
 
-def locate(frame: Frame) -> tuple[str, int, str]:
-    """The default: frames are `(file, line, function)`."""
-    return frame[0], frame[1], frame[2]
-
-
-@dataclasses.dataclass(frozen=True)
-class Generated:
+class Generated(msgspec.Struct, frozen=True):
     """A function as a syntax tree, with its globals and the user's file."""
 
     tree: ast.FunctionDef

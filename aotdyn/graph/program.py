@@ -6,10 +6,10 @@ nested tuples, lists, dicts, slices and constants whose leaves may be `Ref`s.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import torch
 from torch import fx
 
@@ -17,15 +17,22 @@ Frame = tuple[Any, ...]
 """Where the user's code stood: `(file, line, function)`, or another tuple of scalars that `locate` turns into it."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ref:
+Locate = Callable[[Frame], tuple[str, int, str]]
+"""File, line and function of a frame of a step's stack."""
+
+
+def locate(frame: Frame) -> tuple[str, int, str]:
+    """The default: frames are `(file, line, function)`."""
+    return frame[0], frame[1], frame[2]
+
+
+class Ref(msgspec.Struct, frozen=True):
     """The value with this number."""
 
     index: int
 
 
-@dataclasses.dataclass(slots=True)
-class Input:
+class Input(msgspec.Struct):
     """A tensor handed to the graph; `dynamic` lists the dimensions whose size varies.
 
     Those that are `unbacked` as well may be 0 and 1, too, and nothing may be decided by them. `ranges` are those that
@@ -38,8 +45,7 @@ class Input:
     ranges: tuple[tuple[int, int, int], ...] = ()
 
 
-@dataclasses.dataclass(slots=True)
-class Step:
+class Step(msgspec.Struct):
     """One call: of `target`, or of the method that it names (a str, whose receiver is the first argument)."""
 
     target: Any
@@ -49,8 +55,7 @@ class Step:
     "the user's frames, outermost first"
 
 
-@dataclasses.dataclass(slots=True)
-class Program:
+class Program(msgspec.Struct):
     """Inputs, steps in order, and the structure of outputs (a tuple, of one that is given `bare`).
 
     An argument of a step may be a Program itself: a graph inside the graph,
@@ -168,7 +173,7 @@ def _attribute(gm: fx.GraphModule, path: Any) -> Any:
 
 def static(program: Program) -> Program:
     """The same program with every size fixed."""
-    return dataclasses.replace(program, inputs=[Input(item.name) for item in program.inputs])
+    return msgspec.structs.replace(program, inputs=[Input(item.name) for item in program.inputs])
 
 
 def last_uses(program: Program) -> Mapping[int, int]:
@@ -180,3 +185,10 @@ def last_uses(program: Program) -> Mapping[int, int]:
     for value in refs(program.outputs):
         last[value] = len(program.steps)
     return last
+
+
+def to_function(program: Program, locate: Locate = locate) -> Callable[..., tuple[Any, ...]]:
+    """The program as plain calls. What writes them loads here: a start that is warm runs kernels."""
+    from aotdyn.graph import codegen
+
+    return codegen.to_function(program, locate)

@@ -7,8 +7,6 @@ them), and what is compared by `is` was verified when the cell was filled.
 from __future__ import annotations
 
 import ast
-import collections
-import types
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -223,37 +221,3 @@ def _call(scope: Scope, name: str, *args: ast.expr) -> ast.expr:
 
 def _compare(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> ast.expr:
     return ast.Compare(left, [operator], [right])
-
-
-# What binding puts into cells for containers: the method of the builtin behind a subclass, which runs no Python.
-
-_CONTAINERS = (dict, list, tuple, set, frozenset, str, bytes, range, collections.deque)
-_VIEWS: tuple[type, ...] = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
-
-
-def _builtin_base(obj: Any) -> Any:
-    if type(obj) in _VIEWS:
-        return type(obj)
-    for base in type(obj).__mro__:
-        if base in _CONTAINERS or base is collections.OrderedDict:
-            return base
-    raise TypeError(f"{type(obj).__qualname__} is no builtin container")
-
-
-def raw_len(obj: Any) -> Callable[[Any], int]:
-    """`__len__` of the builtin container that `obj` is."""
-    return _builtin_base(obj).__len__
-
-
-def contains(obj: Any) -> Callable[[Any, Any], bool]:
-    """`__contains__` of the builtin container that `obj` is."""
-    return _builtin_base(obj).__contains__
-
-
-def keys_getter(obj: Any) -> Callable[[Any], tuple]:
-    """A function that gives the keys of a mapping like `obj` in order, running no Python code of a subclass."""
-    base = _builtin_base(obj)
-    if type(obj) is base:
-        return tuple
-    iterate = base.__iter__
-    return lambda mapping: tuple(iterate(mapping))

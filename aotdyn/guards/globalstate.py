@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy
 import torch
 from torch._C._dynamo.guards import GlobalStateGuard
@@ -21,7 +22,7 @@ from aotdyn.guards import constants
 AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 
 
-class Fact(NamedTuple):
+class Fact(msgspec.Struct, frozen=True):
     """One fact of global state: how it is read (a constant), whether GlobalStateGuard sees it, what it says."""
 
     read: Callable[[], Any]

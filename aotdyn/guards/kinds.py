@@ -1,9 +1,10 @@
 """Kinds of guards: a closed table of predicates on the object at a source.
 
 A kind is checked slowly from its data (`check`, when a variant is bound or
-re-armed), fast by an expression of the generated prologue (`test`, with cells
-that binding fills from the live objects after `check` held), and says in one
-sentence what no longer holds (`describe`). The fast form may be stricter than
+re-armed: `guards.checks`, which a warm start needs alone), fast by an
+expression of the generated prologue (`test`, with cells that binding fills
+from the live objects after `check` held), and says in one sentence what no
+longer holds (`describe`). The fast form may be stricter than
 the data (it compares by identity what was found by name), never weaker.
 """
 
@@ -11,14 +12,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 
-from aotdyn.guards import constants, fast, globalstate, naming, shapes, tensors
-from aotdyn.guards.pure import enabled
-from aotdyn.guards.reads import lacks_attribute
-from aotdyn.guards.sources import Env, Globals, words
+from aotdyn.guards import checks, constants, fast, globalstate, naming, reads, shapes, tensors
+from aotdyn.guards.checks import code_digest, other
+from aotdyn.guards.sources import Env, words
 from aotdyn.guards.tensors import class_path
 
 
@@ -87,38 +88,23 @@ MANY = 10
 """Values that a sentence lists."""
 
 
-class Kind(NamedTuple):
+class Kind(msgspec.Struct, frozen=True):
     """One predicate. `obj` is the object at the guard's source (None for a guard without one)."""
 
     name: str
     doc: str
-    check: Callable[[Any, Any, Env], bool]
     test: fast.Test
     describe: Callable[[str, Any, Any, Env], str]
 
-
-def code_digest(function: types.FunctionType) -> str:
-    """Digest of the function's original code, whether it is a stub now or not, wrapped by torch (`enabled`) or not."""
-    from aotdyn.rewrite.digest import digest
-    from aotdyn.rewrite.originals import original
-
-    code = enabled(function).__code__
-    known = _digests.get(id(code))
-    if known is None or known[0] is not code:
-        known = _digests[id(code)] = code, digest(original(code))
-    return known[1]
-
-
-_digests: dict[int, tuple[types.CodeType, str]] = {}
+    @property
+    def check(self) -> checks.Check:
+        """The slow form: see `guards.checks`."""
+        return checks.CHECKS[self.name]
 
 
 def encode_keys(mapping: Any) -> list[Any]:
     """Ordered keys of a mapping as a KEYS guard expects them; NotConstant where one isn't a constant."""
-    return [constants.encode(key) for key in fast.keys_getter(mapping)(mapping)]
-
-
-def _check_const(obj: Any, expected: Any, env: Env) -> bool:
-    return constants.same(obj, constants.decode(expected))
+    return [constants.encode(key) for key in reads.keys_getter(mapping)(mapping)]
 
 
 def type_data(cls: type) -> list[str]:
@@ -145,54 +131,6 @@ def function_data(function: types.FunctionType, own: dict[str, Any]) -> list[Any
     return [function.__module__ or "", function.__qualname__, code_digest(function), where]
 
 
-def _check_function(obj: Any, expected: Any, env: Env) -> bool:
-    if not isinstance(obj, types.FunctionType) or code_digest(obj) != expected[2]:
-        return False
-    where = expected[3]
-    return where is None or obj.__globals__ is env.read(Globals(where))
-
-
-def object_data(obj: Any, path: tuple[str, str]) -> list[str]:
-    """What an OBJECT guard expects: the path, and what the object calls itself.
-
-    Where the source is the path itself, the path says nothing: a function
-    that was put there in the original's place is told by the rest.
-    """
-    return [*path, type(obj).__qualname__, str(getattr(obj, "__name__", "")), str(getattr(obj, "__module__", ""))]
-
-
-def _check_object(obj: Any, expected: Any, env: Env) -> bool:
-    if object_data(obj, expected[:2]) != list(expected):
-        return False
-    found = naming.find(expected[0], expected[1], load=False)
-    return found is obj or (type(obj) is types.BuiltinFunctionType and bool(found == obj))
-
-
-def _check_keys(obj: Any, expected: Any, env: Env) -> bool:
-    keys = fast.keys_getter(obj)(obj)
-    return len(keys) == len(expected) and all(
-        constants.same(key, constants.decode(data)) for key, data in zip(keys, expected, strict=True)
-    )
-
-
-def _check_mro(obj: Any, expected: Any, env: Env) -> bool:
-    return isinstance(obj, type) and [class_path(cls) for cls in type.mro.__get__(obj)()] == expected
-
-
-def _check_order(obj: Any, expected: Any, env: Env) -> bool:
-    keys, order = ([constants.decode(key) for key in each] for each in expected)
-    return list(set(keys)) == order
-
-
-def _check_shape(obj: Any, expected: Any, env: Env) -> bool:
-    names = {name: shapes.read(env, *where) for name, where in expected["names"].items()}
-    return bool(shapes.evaluate(expected["expr"], names))
-
-
-def _other(env: Env, index: int) -> Any:
-    return env.read(env.sources[index])
-
-
 def _text(env: Env, index: int) -> str:
     return words(env.sources[index], env)
 
@@ -201,9 +139,9 @@ def _twice(env: Env, rows: list[int]) -> str:
     """The first two of some sources that give the same object."""
     first: dict[int, int] = {}
     for row in rows:
-        other = first.setdefault(id(_other(env, row)), row)
-        if other != row:
-            return f"`{_text(env, other)}` and `{_text(env, row)}`"
+        before = first.setdefault(id(other(env, row)), row)
+        if before != row:
+            return f"`{_text(env, before)}` and `{_text(env, row)}`"
     return "objects"
 
 
@@ -249,7 +187,7 @@ def _describe_tensor(text: str, expected: Any, obj: Any, env: Env) -> str:
 
 
 def _describe_keys(text: str, expected: Any, obj: Any, env: Env) -> str:
-    before, now = map(constants.decode, expected), fast.keys_getter(obj)(obj)
+    before, now = map(constants.decode, expected), reads.keys_getter(obj)(obj)
     return Reason.changed(f"`list({text})`", *(f"[{', '.join(map(_show, keys))}]" for keys in (before, now)))
 
 
@@ -281,7 +219,6 @@ KINDS: dict[str, Kind] = {
         Kind(
             "TYPE",
             "The exact class, expected as type_data says.",
-            lambda obj, expected, env: class_path(type(obj)) == list(expected[:2]),
             fast.type_,
             lambda text, expected, obj, env: Reason.changed(
                 f"`{text}`", f"a {_path(expected)}", f"a {_path(class_path(type(obj)))}"
@@ -290,105 +227,90 @@ KINDS: dict[str, Kind] = {
         Kind(
             "CONST",
             "A constant by exact type and value, encoded.",
-            _check_const,
             fast.const,
             lambda text, expected, obj, env: Reason.changed(f"`{text}`", _show(constants.decode(expected)), _show(obj)),
         ),
         Kind(
             "TENSOR",
             "A tensor's metadata as guards.tensors.metadata gives it; null sizes and strides may be anything.",
-            lambda obj, expected, env: tensors.matches(obj, expected),
             fast.tensor,
             _describe_tensor,
         ),
         Kind(
             "FUNCTION",
             "A Python function by its code and its namespace, expected as function_data says.",
-            _check_function,
             fast.function,
             lambda text, expected, obj, env: f"`{text}` was {_path(expected)}, is other code: {_show(obj)}",
         ),
         Kind(
             "OBJECT",
             "A C function, class or module found at a public path: [module, qualname, its type, name and module].",
-            _check_object,
             fast.live,
             lambda text, expected, obj, env: Reason.changed(f"`{text}`", _path(expected), _show(obj)),
         ),
         Kind(
             "CLASS",
             "A class without a public path (local to a function), expected as [module, qualname].",
-            lambda obj, expected, env: isinstance(obj, type) and class_path(obj) == list(expected),
             fast.live,
             lambda text, expected, obj, env: Reason.changed(f"`{text}`", _path(expected), _show(obj)),
         ),
         Kind(
             "LEN",
             "Number of items of a builtin container or a subclass.",
-            lambda obj, expected, env: fast.raw_len(obj)(obj) == expected,
             fast.length,
-            lambda text, expected, obj, env: Reason.changed(f"`len({text})`", expected, fast.raw_len(obj)(obj)),
+            lambda text, expected, obj, env: Reason.changed(f"`len({text})`", expected, reads.raw_len(obj)(obj)),
         ),
         Kind(
             "KEYS",
             "Keys of a mapping in order, encoded. Fast, a key that equals an expected `str` is taken for it.",
-            _check_keys,
             fast.keys,
             _describe_keys,
         ),
         Kind(
             "HAS",
             "A key, encoded, that a dict or set holds.",
-            lambda obj, expected, env: fast.contains(obj)(obj, constants.decode(expected)),
             fast.has,
             lambda text, expected, obj, env: f"`{text}` had {_show(constants.decode(expected))}, no longer has",
         ),
         Kind(
             "LACKS",
             "A key, encoded, that a dict or set doesn't hold.",
-            lambda obj, expected, env: not fast.contains(obj)(obj, constants.decode(expected)),
             fast.lacks,
             lambda text, expected, obj, env: f"`{text}` had no {_show(constants.decode(expected))}, now has",
         ),
         Kind(
             "NOATTR",
             "A name that neither the object's class nor its own dict holds.",
-            lambda obj, expected, env: lacks_attribute(obj, expected),
             fast.noattr,
             lambda text, expected, obj, env: f"`{text}` had no attribute {expected}, now has",
         ),
         Kind(
             "SAME",
             "The object is the one at another source, expected as its index.",
-            lambda obj, expected, env: obj is _other(env, expected),
             fast.same,
             lambda text, expected, obj, env: f"`{text}` was `{_text(env, expected)}`, is another object",
         ),
         Kind(
             "DISTINCT",
             "The object isn't the one at another source, expected as its index.",
-            lambda obj, expected, env: obj is not _other(env, expected),
             fast.distinct,
             lambda text, expected, obj, env: f"`{text}` wasn't `{_text(env, expected)}`, is the same object",
         ),
         Kind(
             "APART",
             "The objects at several sources, expected as their indices, the guard's own first, are all different.",
-            lambda obj, expected, env: len({id(_other(env, row)) for row in expected}) == len(expected),
             fast.apart,
             lambda text, expected, obj, env: f"{_twice(env, expected)} are the same object, and weren't",
         ),
         Kind(
             "MRO",
             "The MRO of the class at the source, expected as a list of [module, qualname].",
-            _check_mro,
             fast.mro,
             lambda text, expected, obj, env: f"bases of `{text}` changed",
         ),
         Kind(
             "TRUTH",
             "Truth of an exact builtin object.",
-            lambda obj, expected, env: bool(obj) is expected,
             fast.truth,
             lambda text, expected, obj, env: f"`{text}` was {'true' if expected else 'false'}, no longer is",
         ),
@@ -396,21 +318,18 @@ KINDS: dict[str, Kind] = {
             "SHAPE",
             'A relation of sizes: {"expr": arithmetic over names, "names": {name: [source, size|stride|int, dim]}}. '
             "With `assumed` the trace took it for granted, and the call at hand may not meet it.",
-            _check_shape,
             fast.shape,
             _describe_shape,
         ),
         Kind(
             "ORDER",
             "[keys, order]: a set to which the keys are added gives them in this order. It has no source (-1).",
-            _check_order,
             lambda scope, source, expected: None,  # hashes don't change while a process lives
             lambda text, expected, obj, env: f"a set of {_show(expected[0])} was in the order {_show(expected[1])}",
         ),
         Kind(
             "GLOBAL",
             "Facts of guards.globalstate, encoded, by name; the guard has no source (-1).",
-            lambda obj, expected, env: globalstate.difference(expected) is None,
             fast.global_state,
             _describe_global,
         ),

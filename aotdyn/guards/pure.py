@@ -14,14 +14,16 @@ import random
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 
 from aotdyn.guards import ahead, naming
+from aotdyn.guards.reads import enabled
 
 
-class Accessor(NamedTuple):
+class Accessor(msgspec.Struct, frozen=True):
     """A function without effects, and what it tells."""
 
     function: Callable[..., Any]
@@ -32,32 +34,6 @@ def memoised(function: Any, names: tuple[str, ...], *args: Any) -> Any:
     """A call of a function that keeps its results; the last arguments go by `names`."""
     first = len(args) - len(names)
     return function(*args[:first], **dict(zip(names, args[first:], strict=True)))
-
-
-_DISABLED = torch._disable_dynamo(lambda: None).__code__
-
-
-def enabled(function: Any) -> Any:
-    """What torch's own `_disable_dynamo` wraps; any other function as it is.
-
-    Importing torch._dynamo wraps functions that exist already (`torch.manual_seed`); they do what they did.
-    """
-    while getattr(function, "__code__", None) is _DISABLED or _patched(function):
-        function = function.__wrapped__
-    return function
-
-
-def _patched(function: Any) -> bool:
-    """Whether it is an optimizer's private part that the first use of torch.compile has marked as disabled."""
-    return (
-        getattr(function, "__name__", "") == "_init_group"
-        and getattr(function, "_torchdynamo_disable", False)
-        and str(function.__module__).startswith("torch.optim.")
-    )
-
-
-LATER = frozenset({enabled(torch.manual_seed)})
-"""Functions that are wrapped when torch._dynamo is imported, be it while a call is traced."""
 
 
 def _sized(number: int) -> torch.Tensor:

@@ -1,9 +1,16 @@
-"""Reads that no plain expression says: a class's own lookup, a dict's key by position, a builtin's own item."""
+"""Reads that no plain expression says: a class's own lookup, a dict's key by position, a builtin's own item.
+
+And what binding puts into cells for containers: the method of the builtin behind a subclass, which runs no Python.
+"""
 
 from __future__ import annotations
 
+import collections
 import types
+from collections.abc import Callable
 from typing import Any
+
+import torch
 
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 """Descriptors of what an object keeps outside of its dict."""
@@ -57,3 +64,61 @@ def raw_getter(container: Any) -> Any:
         if isinstance(container, builtin):
             return builtin.__getitem__
     raise TypeError(f"{type(container).__qualname__} is no dict, list or tuple")
+
+
+_CONTAINERS = (dict, list, tuple, set, frozenset, str, bytes, range, collections.deque)
+_VIEWS: tuple[type, ...] = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
+
+
+def _builtin_base(obj: Any) -> Any:
+    if type(obj) in _VIEWS:
+        return type(obj)
+    for base in type(obj).__mro__:
+        if base in _CONTAINERS or base is collections.OrderedDict:
+            return base
+    raise TypeError(f"{type(obj).__qualname__} is no builtin container")
+
+
+def raw_len(obj: Any) -> Callable[[Any], int]:
+    """`__len__` of the builtin container that `obj` is."""
+    return _builtin_base(obj).__len__
+
+
+def contains(obj: Any) -> Callable[[Any, Any], bool]:
+    """`__contains__` of the builtin container that `obj` is."""
+    return _builtin_base(obj).__contains__
+
+
+def keys_getter(obj: Any) -> Callable[[Any], tuple]:
+    """A function that gives the keys of a mapping like `obj` in order, running no Python code of a subclass."""
+    base = _builtin_base(obj)
+    if type(obj) is base:
+        return tuple
+    iterate = base.__iter__
+    return lambda mapping: tuple(iterate(mapping))
+
+
+_DISABLED = torch._disable_dynamo(lambda: None).__code__
+
+
+def enabled(function: Any) -> Any:
+    """What torch's own `_disable_dynamo` wraps; any other function as it is.
+
+    Importing torch._dynamo wraps functions that exist already (`torch.manual_seed`); they do what they did.
+    """
+    while getattr(function, "__code__", None) is _DISABLED or _patched(function):
+        function = function.__wrapped__
+    return function
+
+
+def _patched(function: Any) -> bool:
+    """Whether it is an optimizer's private part that the first use of torch.compile has marked as disabled."""
+    return (
+        getattr(function, "__name__", "") == "_init_group"
+        and getattr(function, "_torchdynamo_disable", False)
+        and str(function.__module__).startswith("torch.optim.")
+    )
+
+
+LATER = frozenset({enabled(torch.manual_seed)})
+"""Functions that are wrapped when torch._dynamo is imported, be it while a call is traced."""

@@ -11,12 +11,11 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from aotdyn.guards import constants
 from aotdyn.guards.base import Env, Scope, Source
-from aotdyn.guards.pure import PURE
 from aotdyn.guards.reads import class_attribute, dict_key, raw_getter
 from aotdyn.runtime.variant import SourceData
 
@@ -251,12 +250,11 @@ class Pure(Source):
     kind = "pure"
 
     def __new__(cls, function: str, *bases: Source) -> Pure:
-        if function not in PURE:
-            raise LookupError(f"{function} is no pure accessor")
+        accessor(function)
         return cls._make(bases, function)
 
     def _read(self, env: Env) -> Any:
-        return PURE[self.key].function(*(env.read(base) for base in self.bases))
+        return accessor(self.key)(*(env.read(base) for base in self.bases))
 
     def expr(self, scope: Scope) -> ast.expr:
         return ast.Call(scope.pool("pure", self.key), [scope.value(base) for base in self.bases], [])
@@ -267,6 +265,19 @@ class Pure(Source):
 
     def __str__(self) -> str:
         return f"{self.key}({', '.join(map(str, self.bases))})"
+
+
+def accessor(name: str) -> Callable[..., Any]:
+    """The pure accessor of this name. The table loads with the first source or recipe that names one.
+
+    Raises:
+        LookupError: there is none.
+    """
+    from aotdyn.guards.pure import PURE
+
+    if name not in PURE:
+        raise LookupError(f"{name} is no pure accessor")
+    return PURE[name].function
 
 
 class Local(Source):

@@ -99,3 +99,26 @@ def _read(tensor: torch.Tensor) -> dict[str, Any]:
             "stride": list(tensor.stride()) if strided else None,
             "offset": tensor.storage_offset() if strided else None,
         }
+
+
+def plain_class(cls: Any) -> bool:
+    """Whether operators mean to tensors of a class what they mean to torch.Tensor, and give plain tensors."""
+    if cls in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        return True
+    return (
+        cls.__torch_function__ is torch._C._disabled_torch_function_impl
+        and cls.__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl
+    )
+
+
+def innermost(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor inside the wrappers of functorch levels."""
+    functorch = torch._C._functorch  # type: ignore[attr-defined]
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def storage(tensor: torch.Tensor) -> int:
+    """Identity of a tensor's storage while both live."""
+    return innermost(tensor).untyped_storage()._cdata

@@ -13,7 +13,8 @@ import dis
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
-from typing import NamedTuple
+
+import msgspec
 
 from aotdyn.rewrite import tables
 from aotdyn.rewrite.dialect import version
@@ -52,7 +53,7 @@ class Chunk:
         return Label(self, offset // 2 - self.first)
 
 
-class Handler(NamedTuple):
+class Handler(msgspec.Struct, frozen=True):
     """Where an exception goes, and the depth that the stack is cut to."""
 
     label: Label
@@ -221,7 +222,7 @@ class Assembler:
         for item in self._items:
             if not isinstance(item, Op) or item.handler is None:
                 continue
-            label, depth, lasti = item.handler
+            label, depth, lasti = item.handler.label, item.handler.depth, item.handler.lasti
             region = Region(item.at, item.at + item.units, label.unit, depth, lasti)
             if found and found[-1].end == region.start and found[-1][2:] == region[2:]:
                 region = found.pop()._replace(end=region.end)

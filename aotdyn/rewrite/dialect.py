@@ -17,6 +17,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
+import msgspec
+
 if sys.version_info[:2] == (3, 11):
     from aotdyn.rewrite import cpython311 as version
 else:
@@ -36,7 +38,7 @@ class Instruction(NamedTuple):
     end: int
 
 
-class Exit(NamedTuple):
+class Exit(msgspec.Struct, frozen=True):
     """Where an operation may lead: byte offset, slots of the stack there, and whether by a jump."""
 
     offset: int

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from types import CodeType
-from typing import NamedTuple
+
+import msgspec
 
 from aotdyn.rewrite import names, tables
 from aotdyn.rewrite.assembler import Assembler
@@ -23,7 +24,7 @@ NOWHERE = (lambda: None).__code__
 LINE = Position(1)
 
 
-class Question(NamedTuple):
+class Question(msgspec.Struct, frozen=True):
     """The instructions of one question, in parts of a stub."""
 
     data: bytes
@@ -35,7 +36,7 @@ class Question(NamedTuple):
     "all at the line of what stands before"
 
 
-class _Template(NamedTuple):
+class _Template(msgspec.Struct, frozen=True):
     question: Question
     names: tuple[tuple[int, int], ...]
     "offsets of bytes that grow with the number of the function's names, and by how much"
@@ -63,7 +64,7 @@ def question(code: CodeType, seat: Seat, values: Sequence[Load], cells: Sequence
         data[at] += step * count
     for at, step in found.constants:
         data[at] += step * constants
-    return found.question._replace(data=bytes(data))
+    return msgspec.structs.replace(found.question, data=bytes(data))
 
 
 @lru_cache(maxsize=1024)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dis import opmap
 from itertools import islice, pairwise
 from types import CodeType
+
+import msgspec
 
 from aotdyn.rewrite import digest as digests
 from aotdyn.rewrite import names, originals, tables
@@ -29,8 +30,7 @@ SUSPENDING = 0x20 | 0x80 | 0x100 | 0x200
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
-@dataclass(frozen=True)
-class StubInfo:
+class StubInfo(msgspec.Struct, frozen=True):
     """One stub that stub_tree made. `code` is the original, whose nested functions are stubs already."""
 
     dispatcher: str

@@ -14,16 +14,16 @@ import marshal
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 
-from aotdyn.guards import constants, fast, naming, shapes, tensors, versions
+from aotdyn.guards import constants, naming, reads, shapes, tensors, versions
+from aotdyn.guards.checks import CHECKS
 from aotdyn.guards.globalstate import FACTS, state_guard
-from aotdyn.guards.kinds import KINDS, Reason
-from aotdyn.guards.pure import PURE
-from aotdyn.guards.sources import Env, class_attribute, decode_sources, dict_key, raw_getter, words
-from aotdyn.runtime.helpers import HELPERS
+from aotdyn.guards.reads import class_attribute, dict_key, raw_getter
+from aotdyn.guards.sources import Env, accessor, decode_sources
 from aotdyn.runtime.variant import GuardData, Recipe, Variant
 
 GENERATED_BUILTINS = {**vars(builtins), "__aotdyn_dynamo": torch.compiler.is_dynamo_compiling}
@@ -39,7 +39,21 @@ class BindingMiss(Exception):
         self.sentence = sentence
 
 
-class Host(NamedTuple):
+class GuardFails(BindingMiss):
+    """A guard doesn't hold; the sentence is made where somebody reads it."""
+
+    def __init__(self, guard: int, variant: Variant, env: Env) -> None:
+        super().__init__(guard, "")
+        self.variant = variant
+        self.env = env
+
+    def __str__(self) -> str:
+        from aotdyn.runtime import explain
+
+        return str(explain.failure(self.variant, self.guard, self.env) or "a guard failed, and holds now")
+
+
+class Host(msgspec.Struct, frozen=True):
     """What binding asks of the entry that it binds for."""
 
     graph: Callable[[list[Any]], Callable[..., Any]]
@@ -56,7 +70,7 @@ class Host(NamedTuple):
     "runs the body of a frame left alone, as a continuation; None: the stub's own body does"
 
 
-class Bound(NamedTuple):
+class Bound(msgspec.Struct, frozen=True):
     """A variant's function, bound; and the counter of its graph's calls."""
 
     function: types.FunctionType
@@ -130,30 +144,9 @@ DECODED = 256
 _decoded: dict[int, tuple[Any, list[Any]]] = {}
 
 
-def explain_miss(variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> list[Reason]:
-    """A sentence for the first guard that doesn't hold for `args`; empty where all hold.
-
-    What stands behind a failed guard isn't looked at: its source may mean something else then.
-    """
-    try:
-        env = environment(variant, args, globals)
-    except BindingMiss as miss:
-        return [Reason.of(miss.sentence)]
-    found = (_failure(variant, i, env) for i in range(len(variant.guards)))
-    return list(itertools.islice((sentence for sentence in found if sentence is not None), 1))
-
-
 def _verify(variant: Variant, env: Env) -> None:
     for i in failures(variant, env):
-        sentence = _failure(variant, i, env)  # words for thousands of guards that hold would cost more than the guards
-        if sentence is not None:
-            raise BindingMiss(i, sentence)
-
-
-def reasons(variant: Variant, env: Env, guards: Sequence[int]) -> list[Reason]:
-    """Sentences for those of these guards that fail."""
-    found = (_failure(variant, i, env) for i in guards)
-    return [reason for reason in found if reason is not None]
+        raise GuardFails(i, variant, env)
 
 
 def failures(variant: Variant, env: Env) -> Iterator[int]:
@@ -165,40 +158,11 @@ def holds(guard: GuardData, env: Env) -> bool:
     """Whether a guard holds. What can't be evaluated doesn't."""
     try:
         obj = env.read(env.sources[guard.source]) if guard.source >= 0 else None
-        return bool(KINDS[guard.kind].check(obj, guard.expected, env))
+        return bool(CHECKS[guard.kind](obj, guard.expected, env))
     except (RecursionError, MemoryError):
         raise
     except Exception:
         return False
-
-
-def _failure(variant: Variant, i: int, env: Env) -> Reason | None:
-    """Why guard i doesn't hold; None where it holds. What can't be evaluated doesn't hold."""
-    guard = variant.guards[i]
-    source = env.sources[guard.source] if guard.source >= 0 else None
-    text = words(source, env) if source is not None else "global state"
-    where = place(variant, guard)
-    try:
-        kind = KINDS[guard.kind]
-        try:
-            obj = env.read(source) if source is not None else None
-        except (LookupError, AttributeError):
-            return Reason.of(f"`{text}` isn't there in this call", where)
-        if kind.check(obj, guard.expected, env):
-            return None
-        return Reason.of(kind.describe(text, guard.expected, obj, env), where)
-    except (RecursionError, MemoryError):
-        raise
-    except Exception as error:
-        return Reason.of(f"`{text}` can't be checked for {guard.kind}: {type(error).__name__}: {error}", where)
-
-
-def place(variant: Variant, guard: GuardData) -> str:
-    """The line of the program that asked for a guard, as "file:line"; empty where none is known."""
-    if not 0 <= guard.place < len(variant.places):
-        return ""
-    file, line = variant.places[guard.place]
-    return f"{file}:{line}"
 
 
 class _Filler:
@@ -266,19 +230,19 @@ class _Filler:
         return raw_getter(self.read(source))
 
     def fill_raw_len(self, source: int) -> Any:
-        return fast.raw_len(self.read(source))
+        return reads.raw_len(self.read(source))
 
     def fill_contains(self, source: int) -> Any:
-        return fast.contains(self.read(source))
+        return reads.contains(self.read(source))
 
     def fill_keys_getter(self, source: int) -> Any:
-        return fast.keys_getter(self.read(source))
+        return reads.keys_getter(self.read(source))
 
     def fill_relation(self, name: str) -> Any:
         return shapes.FUNCTIONS[name]
 
     def fill_pure(self, name: str) -> Any:
-        return PURE[name].function
+        return accessor(name)
 
     def fill_fact(self, name: str) -> Any:
         return FACTS[name].read
@@ -292,7 +256,7 @@ class _Filler:
         return foreign_tracer
 
     def fill_helper(self, name: str) -> Any:
-        return SOURCE_HELPERS.get(name) or self._find(HELPERS.__getitem__, name)
+        return SOURCE_HELPERS.get(name) or self._find(_helper, name)
 
     def fill_local(self, i: int) -> Any:
         return self.env.locals[i]
@@ -349,6 +313,13 @@ class _Filler:
             return find(*args)
         except (LookupError, AttributeError) as error:
             raise BindingMiss(-1, f"{'.'.join(map(str, args))} isn't there: {error}") from error
+
+
+def _helper(name: str) -> Callable[..., Any]:
+    """What an epilogue's `helper` names; the table loads with the first that does."""
+    from aotdyn.runtime.helpers import HELPERS
+
+    return HELPERS[name]
 
 
 SOURCE_HELPERS: dict[str, Callable[..., Any]] = {"class_attribute": class_attribute, "dict_key": dict_key}

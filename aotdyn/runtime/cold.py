@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aotdyn import config, errors
-from aotdyn.report import events, logs, notice
+from aotdyn.report import events, logs
 from aotdyn.rewrite import switchboard
 from aotdyn.runtime import dispatch, home, reached, thrift
 from aotdyn.runtime.continuation import Continuation
@@ -180,6 +180,8 @@ def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
 def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
     """A variant whose graph is kept in memory by its key."""
     extent, spec = entry.extent, entry.spec
+    from aotdyn.report import notice
+
     home.thorough = True
     with events.phase("trace"), notice.waiting(spec.qualname):
         from aotdyn.graph import data

@@ -23,14 +23,15 @@ import torch
 
 from aotdyn import collecting, config, errors, interrupted
 from aotdyn.guards import naming
-from aotdyn.guards.kinds import Reason, merged
 from aotdyn.report import events
-from aotdyn.runtime import binding, dispatch, limit, reached, thrift, worth
-from aotdyn.runtime.limit import Served
+from aotdyn.runtime import binding, dispatch, reached, thrift, worth
+from aotdyn.runtime.served import Served
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
 if TYPE_CHECKING:
+    from aotdyn.guards.kinds import Reason
     from aotdyn.guards.sources import Source
+    from aotdyn.runtime import limit
     from aotdyn.runtime.home import Home
     from aotdyn.runtime.moved import Moved
 
@@ -346,7 +347,9 @@ class Entry:
 
     def explain(self, args: tuple[Any, ...]) -> list[Reason]:
         """Why no variant fits: the first guard that fails of each, oldest first."""
-        failed = (binding.explain_miss(variant, args, self.globals) for variant in self.variants)
+        from aotdyn.runtime import explain
+
+        failed = (explain.explain_miss(variant, args, self.globals) for variant in self.variants)
         return [self._in_words(reasons[0]) for reasons in failed if reasons]
 
     def _in_words(self, reason: Reason) -> Reason:
@@ -400,6 +403,8 @@ class Entry:
             return known
         if self.account is not None and not self._due():
             return None
+        from aotdyn.runtime import limit
+
         found = limit.count(self._fit(), self._served, args, self.globals)
         if self._at_limit(found) or thrift.never_repeats(self, len(found.counted)):
             return self._give_up(found, args)
@@ -530,7 +535,7 @@ class Entry:
 
     @collecting.ending_frames()
     def _trace(self, args: tuple[Any, ...], found: limit.Count) -> Variant | None:
-        from aotdyn.runtime import cold
+        from aotdyn.runtime import cold, limit
 
         if self.variants:
             self._again(args)
@@ -553,6 +558,7 @@ class Entry:
 
     def _again(self, args: tuple[Any, ...]) -> None:
         """Say why a call is traced that others were traced before."""
+        from aotdyn.guards.kinds import Reason, merged
         from aotdyn.report import logs
         from aotdyn.runtime import cold
 
@@ -595,7 +601,7 @@ class Entry:
 
     def _give_up(self, found: limit.Count, args: tuple[Any, ...]) -> Line | None:
         """Past the limit: from now on Python runs calls like this one. What is decided is kept."""
-        from aotdyn.runtime import cold
+        from aotdyn.runtime import cold, limit
 
         options = config.current()
         enough = len(found.counted) >= options.recompile_limit

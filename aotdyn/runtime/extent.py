@@ -7,18 +7,18 @@ and its dispatchers are told apart by its number.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 _numbers = itertools.count(1)
 
 
-@dataclass(eq=False)
-class Extent:
+class Extent(msgspec.Struct, eq=False):
     """`number` is "" for the hook, else distinct in this process. `backend` None is the configured default."""
 
     backend: Any = None
-    backend_options: dict[str, Any] = field(default_factory=dict)
+    backend_options: dict[str, Any] = {}
     fullgraph: bool = False
     dynamic: bool | None = None
     number: str = ""

@@ -14,9 +14,8 @@ stored, so that no process traces what an earlier one gave up.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import torch
@@ -24,7 +23,8 @@ import torch
 from aotdyn.guards import constants, kinds, tensors
 from aotdyn.guards.kinds import Reason
 from aotdyn.guards.sources import Env, Pure, Source, SourceTable, decode_sources
-from aotdyn.runtime import binding
+from aotdyn.runtime import binding, explain
+from aotdyn.runtime.served import Served, module_at
 from aotdyn.runtime.variant import Instruction, Variant
 
 OWNED = ("CONST", "TYPE", "CLASS", "KEYS", "LEN", "LACKS", "HAS", "NOATTR", "OBJECT", "FUNCTION", "TENSOR", "TRUTH")
@@ -34,7 +34,7 @@ RESTS = 8
 """Verdicts of one entry that are kept apart; from then on one takes the place of all."""
 
 
-class Missed(NamedTuple):
+class Missed(msgspec.Struct, frozen=True):
     """A variant that a call misses: the guards that fail, by number, and what they were read from."""
 
     variant: Variant
@@ -42,30 +42,7 @@ class Missed(NamedTuple):
     failed: list[int]
 
 
-class Served:
-    """Which modules each variant of an entry was made or bound for, while they live."""
-
-    def __init__(self) -> None:
-        self._modules: dict[int, list[weakref.ref[Any]]] = {}
-
-    def note(self, variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> None:
-        """A variant serves this call."""
-        known = self._modules.setdefault(id(variant), [])
-        env = binding.environment(variant, args, globals)
-        for module in _modules(env):
-            if not any(each() is module for each in known):
-                known.append(weakref.ref(module))
-
-    def knows(self, variant: Variant, module: Any) -> bool:
-        """Whether a variant served this very module."""
-        return any(each() is module for each in self._modules.get(id(variant), ()))
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._modules.clear()
-
-
-class Count(NamedTuple):
+class Count(msgspec.Struct, frozen=True):
     """The variants that count against a call, and the sources that were seen to move on one module."""
 
     counted: list[Missed]
@@ -130,30 +107,7 @@ def _outermost(source: Source, env: Env) -> torch.nn.Module | None:
     path = [source]
     while path[-1].bases:
         path.append(path[-1].bases[0])
-    return next(filter(lambda module: module is not None, (_module(each, env) for each in reversed(path))), None)
-
-
-def _modules(env: Env) -> list[torch.nn.Module]:
-    """The outermost modules on the ways to all sources, each once; what lies behind one isn't read.
-
-    Bases stand before what is reached by them. (A function that calls itself would hold the arguments in a cycle.)
-    """
-    outermost: dict[int, torch.nn.Module | None] = {}
-    for source in env.sources:
-        above = outermost[id(source.bases[0])] if source.bases else None
-        outermost[id(source)] = _module(source, env) if above is None else above
-    return list({id(module): module for module in outermost.values() if module is not None}.values())
-
-
-def _module(source: Source, env: Env) -> torch.nn.Module | None:
-    """The object at a source, if it is a module."""
-    try:
-        obj = env.read(source)
-    except (RecursionError, MemoryError):
-        raise
-    except Exception:  # not there in this call
-        return None
-    return obj if isinstance(obj, torch.nn.Module) else None
+    return next(filter(lambda module: module is not None, (module_at(each, env) for each in reversed(path))), None)
 
 
 def _durable(source: Source) -> bool:
@@ -225,7 +179,7 @@ def _of_any_size(expected: dict[str, Any]) -> dict[str, Any]:
 
 def told(where: str, found: Count, total: int, option: str, in_words: Callable[[Reason], Reason]) -> str:
     """The warning: what failed, oldest to newest, and what would help."""
-    failed = (binding.reasons(each.variant, each.env, each.failed[:1]) for each in found.counted)
+    failed = (explain.reasons(each.variant, each.env, each.failed[:1]) for each in found.counted)
     reasons = [in_words(reason) for each in failed for reason in each]
     from aotdyn.report.plural import counted
 

@@ -16,8 +16,10 @@ import struct
 from enum import IntEnum
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from zlib import crc32
+
+import msgspec
 
 from aotdyn.errors import CacheError
 from aotdyn.store.layout import FORMAT
@@ -54,7 +56,7 @@ class Untrusted(Damaged):
     """A file may be whole, but nobody whom this user trusts has signed it. It isn't read, and stays."""
 
 
-class Opened(NamedTuple):
+class Opened(msgspec.Struct, frozen=True):
     """A verified envelope: when it was stored (ns since the epoch), what is in it, and who stored it, as JSON."""
 
     created: int

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from aotdyn.graph.build import version
-from aotdyn.guards import constants, globalstate, kinds, naming, tensors
+from aotdyn.guards import checks, constants, globalstate, kinds, naming, tensors
 from aotdyn.guards.sources import Attr, Pure, Source, SourceTable
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, GuardData, Instruction, ResumePoint, Variant
 
@@ -301,7 +301,7 @@ def _guard(t: Any, table: SourceTable, kind: str, source: Source | None, expecte
                 return GuardData(row, "CLASS", tensors.class_path(expected))
             value = t.local(expected, repr(expected)[:80])
             return GuardData(row, "SAME", table.add(value.source))
-        data = kinds.object_data(expected, path)
+        data = checks.object_data(expected, path)
     elif kind == "ORDER":
         data = [[constants.encode(key) for key in keys] for keys in expected]
     elif kind in ("SAME", "DISTINCT"):

@@ -13,7 +13,8 @@ import numpy
 import torch
 
 from aotdyn.guards import ahead, constants, naming
-from aotdyn.guards.pure import LATER, PURE, enabled
+from aotdyn.guards.pure import PURE
+from aotdyn.guards.reads import LATER, enabled
 from aotdyn.guards.sources import Attr, Item, Pure, RawItem, Source, TypeOf
 
 from .control import Break

@@ -21,10 +21,11 @@ from typing import Any, NoReturn
 import torch
 
 from aotdyn import collecting
-from aotdyn.graph.build import FakeFailure, GraphBuilder, plain_class, version
+from aotdyn.graph.build import FakeFailure, GraphBuilder, version
 from aotdyn.guards import constants, naming, pure
 from aotdyn.guards import sources as S
 from aotdyn.guards.sources import Source
+from aotdyn.guards.tensors import plain_class
 from aotdyn.runtime.variant import FrameSpec, Inlined
 
 from .control import Break, LeaveAlone, Raised

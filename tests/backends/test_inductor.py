@@ -17,7 +17,7 @@ import torch
 from aotdyn.backends import inductor, making, registry, unbacked
 from aotdyn.errors import BackendError
 from aotdyn.graph import build, data
-from aotdyn.graph.program import Input, Program, Ref, Step
+from aotdyn.graph.program import Input, Program, Ref, Step, locate
 from aotdyn.store.store import Store
 
 HERE = Path(__file__).resolve().parent
@@ -54,7 +54,7 @@ def test_a_warm_process_loads_kernels_and_no_compiler(store):
 
 @needs_compiler
 def test_a_kernel_that_cannot_be_loaded_is_compiled_again(store, tmp_path, caplog):
-    job = inductor.Job(program(), {}, None, None, registry.codegen.locate)
+    job = inductor.Job(program(), {}, None, None, locate)
     (tmp_path / "outer.graph").write_bytes(b"nonsense")
 
     class Broken(Store):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from torch import fx
@@ -117,14 +117,14 @@ print([m for m in ("torch._dynamo", "torch._inductor", "sympy") if m in sys.modu
 
 def test_a_graph_inside_the_graph():
     inner = Program([Input("a"), Input("b")], [Step(torch.add, (Ref(0), Ref(1)), {}, (("f.py", 3, "g"),))], (Ref(2),))
-    bare = dataclasses.replace(inner, outputs=(Ref(2),), bare=True)
+    bare = msgspec.structs.replace(inner, outputs=(Ref(2),), bare=True)
     cond = torch.ops.higher_order.cond
     outer = Program([Input("x"), Input("p")], [Step(cond, (Ref(1), inner, bare, (Ref(0), Ref(0))), {})], (Ref(2),))
     module = programs.to_module(outer)
     assert programs.of_module(module) == outer
     back = data.decode_program(data.encode(module))
     assert back == outer
-    assert data.key(back) == data.key(outer) != data.key(dataclasses.replace(outer, bare=True))
+    assert data.key(back) == data.key(outer) != data.key(msgspec.structs.replace(outer, bare=True))
     x = torch.ones(2)
     (found,) = codegen.to_function(back)(x, torch.tensor(True))
     torch.testing.assert_close(found[0], x + x)

@@ -12,9 +12,9 @@ import torch
 
 from aotdyn.guards import constants, globalstate, kinds, shapes, tensors
 from aotdyn.guards import sources as S
-from aotdyn.guards.kinds import object_data
+from aotdyn.guards.checks import object_data
 from aotdyn.rewrite.lower import compile_lowered, lower
-from aotdyn.runtime import binding
+from aotdyn.runtime import binding, explain
 from tests.runtime.stub import variant
 
 X = S.Arg(0, "x")
@@ -33,7 +33,7 @@ def holds(kind: str, expected: Any, made_of: Any, other: Any, source: S.Source |
     v = variant(("x",), [*also, (source, kind, expected)], [], [("const", 0, 1), ("return", -1, 0)], graph=None)
     bound = binding.bind(v, (made_of,), {}, HOST, lambda x: "miss")
     fast = bound.function(other) != "miss"
-    slow = not binding.explain_miss(v, (other,), {})
+    slow = not explain.explain_miss(v, (other,), {})
     assert fast <= slow, (kind, expected, other)
     return fast
 
@@ -42,10 +42,10 @@ def test_another_function_at_the_path_itself(monkeypatch):
     source = S.Attr(S.Module("math"), "sqrt")
     fact = (source, "OBJECT", object_data(math.sqrt, ("math", "sqrt")))
     v = variant(("x",), [fact], [], [("const", 0, 1), ("return", -1, 0)], graph=None)
-    assert not binding.explain_miss(v, (0,), {})
+    assert not explain.explain_miss(v, (0,), {})
     for other in (math.sin, lambda x: x):
         monkeypatch.setattr(math, "sqrt", other)
-        assert binding.explain_miss(v, (0,), {})
+        assert explain.explain_miss(v, (0,), {})
 
 
 def path(obj):
@@ -157,7 +157,7 @@ def test_tensor(other, same):
     assert holds("TENSOR", tensors.metadata(T), T, other) == same
     if other is not None and not same:
         v = variant(("x",), [(X, "TENSOR", tensors.metadata(T))], [], [], graph=None)
-        assert binding.explain_miss(v, (other,), {})[0].startswith("`x")
+        assert explain.explain_miss(v, (other,), {})[0].startswith("`x")
 
 
 def test_tensor_dynamic():
@@ -237,7 +237,7 @@ def test_global_state(context, fact):
     assert run() == (1, None)
     with context():
         assert run() == "miss"
-        assert binding.explain_miss(v, (), {})
+        assert explain.explain_miss(v, (), {})
     assert run() == (1, None)
 
 
@@ -252,10 +252,10 @@ def test_facts_are_constants(name):
 def test_sentences():
     t = torch.zeros(9, 3)
     v = variant(("x",), [(X, "TENSOR", tensors.metadata(T))], [], [], graph=None)
-    assert binding.explain_miss(v, (t,), {}) == ["`x.shape[0]` was 4, is 9"]
+    assert explain.explain_miss(v, (t,), {}) == ["`x.shape[0]` was 4, is 9"]
     v = variant(("x",), [(S.Item(X, "n"), "CONST", 3)], [], [], graph=None)
-    assert binding.explain_miss(v, ({"n": 4},), {}) == ["`x['n']` was 3, is 4"]
-    assert binding.explain_miss(v, ({},), {}) == ["`x['n']` isn't there in this call"]
+    assert explain.explain_miss(v, ({"n": 4},), {}) == ["`x['n']` was 3, is 4"]
+    assert explain.explain_miss(v, ({},), {}) == ["`x['n']` isn't there in this call"]
 
 
 def test_recursion_error_is_no_miss():
@@ -268,7 +268,7 @@ def test_recursion_error_is_no_miss():
 
     v = variant(("x",), [(S.Attr(X, "a"), "CONST", 3)], [], [], graph=None)
     with pytest.raises(RecursionError):
-        binding.explain_miss(v, (Deep(),), {})
+        explain.explain_miss(v, (Deep(),), {})
 
 
 def test_keys_are_told_as_they_were_and_are():

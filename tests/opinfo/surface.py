@@ -10,7 +10,7 @@ import torch
 import torch.signal.windows
 
 import aotdyn.trace.api  # noqa: F401  fills the tables
-from aotdyn.guards.pure import enabled
+from aotdyn.guards.reads import enabled
 from aotdyn.trace import handlers
 from aotdyn.trace.torch_ import compiler, declared, leaf, methods, tensors
 

@@ -10,7 +10,7 @@ import torch
 from aotdyn import config, errors
 from aotdyn.guards import globalstate, tensors
 from aotdyn.guards import sources as S
-from aotdyn.guards.kinds import object_data
+from aotdyn.guards.checks import object_data
 from aotdyn.runtime import binding, entry
 from aotdyn.runtime.variant import FrameSpec
 from tests.runtime.stub import Cold, code, variant

@@ -14,7 +14,7 @@ import torch
 from torch.nn.modules import module as modules
 from torch.utils.hooks import RemovableHandle
 
-from aotdyn.guards.pure import enabled
+from aotdyn.guards.reads import enabled
 
 from ..builtins.left_to_python import leave
 

@@ -13,7 +13,8 @@ import numpy
 import torch
 
 from aotdyn.graph import effects, native
-from aotdyn.graph.build import FakeFailure, Operand, innermost, plain_class, version
+from aotdyn.graph.build import FakeFailure, Operand, version
+from aotdyn.guards.tensors import innermost, plain_class
 
 from ..control import Break, NotConstant
 from ..flows import Flow

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from aotdyn.graph import effects
-from aotdyn.graph.build import plain_class
+from aotdyn.guards.tensors import plain_class
 
 from ..decode import Decoded
 from ..flows import Data, Flow, of_data

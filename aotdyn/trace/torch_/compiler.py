@@ -11,9 +11,10 @@ from typing import Any
 import torch
 import torch._jit_internal
 
-from aotdyn.graph.build import plain_class
-from aotdyn.guards.pure import FLAGS, enabled
+from aotdyn.guards.pure import FLAGS
+from aotdyn.guards.reads import enabled
 from aotdyn.guards.sources import Pure
+from aotdyn.guards.tensors import plain_class
 
 from .. import handlers
 from ..control import Break, NotConstant

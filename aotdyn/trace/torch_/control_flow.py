@@ -19,7 +19,7 @@ from torch.utils import checkpoint as checkpoints
 
 from aotdyn.graph.build import FakeFailure, Operand
 from aotdyn.graph.scopes import Scope
-from aotdyn.guards.pure import enabled
+from aotdyn.guards.reads import enabled
 
 from ..control import Break
 from ..handlers import handles

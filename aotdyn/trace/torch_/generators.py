@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from aotdyn.guards import constants, naming
-from aotdyn.guards.pure import enabled
+from aotdyn.guards.reads import enabled
 from aotdyn.guards.sources import Drawn, Source
 
 from .. import draws, model

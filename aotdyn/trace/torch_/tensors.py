@@ -10,8 +10,9 @@ import numpy
 import torch
 
 from aotdyn.graph import effects
-from aotdyn.graph.build import Operand, plain_class
+from aotdyn.graph.build import Operand
 from aotdyn.guards.sources import Attr, Pure
+from aotdyn.guards.tensors import plain_class
 
 from ..control import Break
 from ..flows import Drawn
