@@ -16,13 +16,10 @@ if TYPE_CHECKING:
         disable,
         graph_break,
         is_compiling,
-        mark_dynamic,
-        mark_static,
-        mark_unbacked,
-        maybe_mark_dynamic,
         reset,
     )
     from aotdyn.hook.activate import install, uninstall
+    from aotdyn.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
     from aotdyn.report.events import snapshot as stats
 
 __version__ = "0.1.0"
@@ -54,10 +51,10 @@ _PUBLIC = {
     "graph_break": ("aotdyn.api", "graph_break"),
     "install": ("aotdyn.hook.activate", "install"),
     "is_compiling": ("aotdyn.api", "is_compiling"),
-    "mark_dynamic": ("aotdyn.api", "mark_dynamic"),
-    "mark_static": ("aotdyn.api", "mark_static"),
-    "mark_unbacked": ("aotdyn.api", "mark_unbacked"),
-    "maybe_mark_dynamic": ("aotdyn.api", "maybe_mark_dynamic"),
+    "mark_dynamic": ("aotdyn.marks", "mark_dynamic"),
+    "mark_static": ("aotdyn.marks", "mark_static"),
+    "mark_unbacked": ("aotdyn.marks", "mark_unbacked"),
+    "maybe_mark_dynamic": ("aotdyn.marks", "maybe_mark_dynamic"),
     "reset": ("aotdyn.api", "reset"),
     "stats": ("aotdyn.report.events", "snapshot"),
     "uninstall": ("aotdyn.hook.activate", "uninstall"),

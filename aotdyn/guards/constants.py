@@ -85,6 +85,8 @@ def plain_dtype(value: numpy.dtype) -> bool:
 def token(value: Any) -> Hashable:
     """A key that is equal for two values exactly if they are the same constant: type and value, -0.0 and nan told."""
     kind = type(value)
+    if kind in _THEMSELVES:
+        return kind, value
     if kind is float:
         return float, struct.pack("<d", value)
     if kind is complex:
@@ -106,9 +108,16 @@ def token(value: Any) -> Hashable:
     return kind, id(value)
 
 
+_THEMSELVES = frozenset((str, int, bool, bytes, type(None)))
+"""Classes whose values are the same constant exactly if they are equal."""
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two constants are of one exact type and value (`1`, `True`, `1.0`, `-0.0` and `nan` all differ)."""
-    return a is b or (type(a) is type(b) and token(a) == token(b))
+    if a is b:
+        return True
+    kind = type(a)
+    return kind is type(b) and (a == b if kind in _THEMSELVES else token(a) == token(b))
 
 
 def _encode_int(value: int) -> Any:

@@ -68,10 +68,11 @@ def raw_getter(container: Any) -> Any:
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, str, bytes, range, collections.deque)
 _VIEWS: tuple[type, ...] = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
+_EXACT = frozenset((*_CONTAINERS, *_VIEWS))
 
 
 def _builtin_base(obj: Any) -> Any:
-    if type(obj) in _VIEWS:
+    if type(obj) in _EXACT:
         return type(obj)
     for base in type(obj).__mro__:
         if base in _CONTAINERS or base is collections.OrderedDict:

@@ -458,9 +458,13 @@ def decode_sources(rows: Iterable[SourceData]) -> list[Source]:
     """The sources of a table's rows, in order; LookupError where a named constant is missing."""
     sources: list[Source] = []
     for row in rows:
-        kind = KINDS[row.kind]
-        key, rows_of_bases = row.key if issubclass(kind, SEVERAL) else (row.key, [row.base] if row.base >= 0 else [])
-        sources.append(kind._decode(tuple(sources[base] for base in rows_of_bases), key))
+        kind, key, base = KINDS[row.kind], row.key, row.base
+        if kind in SEVERAL:
+            key, several = key
+            bases = tuple([sources[each] for each in several])
+        else:
+            bases = (sources[base],) if base >= 0 else ()
+        sources.append(kind._decode(bases, key))
     return sources
 
 

@@ -3,7 +3,3 @@
 Every room may import this one; it imports the standard library, `aotdyn.config`
 and `aotdyn.errors` only.
 """
-
-from aotdyn.report.notice import waiting
-
-__all__ = ["waiting"]

@@ -151,13 +151,14 @@ def _verify(variant: Variant, env: Env) -> None:
 
 def failures(variant: Variant, env: Env) -> Iterator[int]:
     """The guards that don't hold, by number."""
-    return (i for i in range(len(variant.guards)) if not holds(variant.guards[i], env))
+    return (i for i, guard in enumerate(variant.guards) if not holds(guard, env))
 
 
 def holds(guard: GuardData, env: Env) -> bool:
     """Whether a guard holds. What can't be evaluated doesn't."""
+    source = guard.source
     try:
-        obj = env.read(env.sources[guard.source]) if guard.source >= 0 else None
+        obj = env.read(env.sources[source]) if source >= 0 else None
         return bool(CHECKS[guard.kind](obj, guard.expected, env))
     except (RecursionError, MemoryError):
         raise

@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
 
 from aotdyn.store import disk
 from aotdyn.store.layout import TEMPORARY
+from aotdyn.store.processes import alive, holder
 
 STEP = (0.005, 0.1)
 "Seconds between two looks at a claim: the first, and the longest."
@@ -197,49 +196,6 @@ def _drop(path: str) -> None:
         disk.remove(path)
 
 
-def holder() -> str:
-    """This process in words: machine, number and start, which together nothing else ever has."""
-    return f"{machine()} {os.getpid()} {_started(os.getpid())}"
-
-
-@cache
-def machine() -> str:
-    """This machine, as processes that see one another's numbers know it: host, boot and PID namespace."""
-    import socket  # here, as a warm import doesn't need it
-
-    parts = [socket.gethostname()]
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        parts.append(file.read().strip()[:13])
-    with contextlib.suppress(OSError):
-        parts.append(os.readlink("/proc/self/ns/pid").strip("pid:[]"))
-    return "/".join(parts).replace(" ", "_")
-
-
-def _started(process: int) -> str:
-    """When a process started, in the kernel's ticks; empty where that can't be told."""
-    try:
-        with open(f"/proc/{process}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except (OSError, IndexError):
-        return ""
-
-
-def alive(words: str) -> bool | None:
-    """Whether the process that `holder` named is there; None where this machine can't tell."""
-    where, _, rest = words.partition(" ")
-    number, _, started = rest.partition(" ")
-    if where != machine() or not number.isdecimal():
-        return None
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return None
-    now = _started(int(number))
-    return not (started and now and started != now)
-
-
 def _abandoned(path: str, wait: float) -> bool:
     """Whether the holder of a claim is gone."""
     try:
@@ -270,7 +226,7 @@ def _now_there(path: str) -> float:
 
 def _break(path: str) -> None:
     """Remove an abandoned claim; one that somebody made in its place meanwhile is put back."""
-    aside = f"{path}{TEMPORARY}broken-{secrets.token_hex(4)}"
+    aside = f"{path}{TEMPORARY}broken-{os.urandom(4).hex()}"
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             judged = file.read(400)

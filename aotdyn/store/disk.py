@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import stat
 import time
@@ -20,7 +19,7 @@ RENEWED = 900.0
 
 def temporary(path: str) -> str:
     """A name beside `path` that no other writer uses."""
-    return f"{path}{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{path}{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def make_directory(path: str) -> None:

@@ -38,25 +38,27 @@ WITHIN = ("records", "graphs", "modules", "kernels", "claims", "leases", "misses
 BESIDE = ("size", "collecting")
 "What lies beside the environments."
 
-_ENVIRONMENT_KEY = re.compile(r"[0-9a-f]{16}")
-_HIDDEN = re.compile(rf"(?:[0-9a-f]{{16}}|{'|'.join(BESIDE)}){re.escape(TEMPORARY)}(?:[0-9]+|broken)-[0-9a-f]{{8}}")
+# Regular expressions are compiled where they are first asked for: a start that is warm asks for keys alone.
+_ENVIRONMENT_KEY = r"[0-9a-f]{16}"
+_HIDDEN = rf"(?:[0-9a-f]{{16}}|{'|'.join(BESIDE)}){TEMPORARY}(?:[0-9]+|broken)-[0-9a-f]{{8}}".replace(".", r"\.")
 
-_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,199}")
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.@+-")
+_NEVER_FIRST = frozenset(".@+-")
 
 
 def valid_key(key: str) -> bool:
     """Whether `key` is safe as a file's name: short, no separator, no leading dot, not a temporary's."""
-    return _KEY.fullmatch(key) is not None and TEMPORARY not in key
+    return 0 < len(key) <= 200 and key[0] not in _NEVER_FIRST and _LETTERS.issuperset(key) and TEMPORARY not in key
 
 
 def environment_name(name: str) -> bool:
     """Whether a name is that of an environment's directory."""
-    return _ENVIRONMENT_KEY.fullmatch(name) is not None
+    return re.fullmatch(_ENVIRONMENT_KEY, name) is not None
 
 
 def beside(name: str) -> bool:
     """Whether a name is one that a cache gives to what isn't an environment beside those, temporaries included."""
-    return name in BESIDE or _HIDDEN.fullmatch(name) is not None
+    return name in BESIDE or re.fullmatch(_HIDDEN, name) is not None
 
 
 class Layout:

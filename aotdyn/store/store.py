@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aotdyn.errors import CacheError
 from aotdyn.runtime.variant import FrameSpec, Variant
-from aotdyn.store import disk, environment, kernels, origin, records, usage
+from aotdyn.store import disk, environment, kernels, leases, origin, records
 from aotdyn.store.integrity import (
     LIMIT,
     Damaged,
@@ -116,7 +116,7 @@ class Store:
             found = self._load(spec, key)
         if found and self._writes:
             disk.renew(self._layout.records(key))
-            usage.account(self._layout.base).loaded(key)
+            leases.account(self._layout.base).loaded(key)
             if not self._described:
                 with contextlib.suppress(OSError):  # it isn't needed for anything but telling
                     self._describe()
@@ -239,7 +239,7 @@ class Store:
             self._unreadable(directory, error)
             return None
         if found is not None and self._writes:
-            usage.account(self._layout.base).holds(key)
+            leases.account(self._layout.base).holds(key)
         return None if found is None else Path(directory)
 
     def drop_kernel(self, key: str) -> None:
@@ -268,7 +268,7 @@ class Store:
         except (OSError, CacheError) as error:
             self._unwritable(directory, error)
             return None
-        usage.account(self._layout.base).holds(key)
+        leases.account(self._layout.base).holds(key)
         self._grown(sum(map(len, contents.values())))
         if self._second is not None:
             self._second.send(directory)
@@ -284,6 +284,8 @@ class Store:
             return kernels.verified(directory, trust=self.trust, touch=self._writes, signing=self._signing)
 
     def _grown(self, size: int) -> None:
+        from aotdyn.store import usage
+
         usage.grown(str(self.root), size, self._limit)
 
     def claim(self, key: str, wait: float | None = None) -> AbstractContextManager[Claim]:

@@ -1,21 +1,18 @@
 """What is in use: how often frames were loaded, what living processes hold, and how much all of it may take.
 
-A process that reads from a store writes a *lease*: a file that says which
-process it is, and which kernels it has mapped. What a living process holds is
-never evicted: its kernels by name, its frames and graphs because they were
-used since it began. At its end it takes the lease back, and adds the frames
-that it loaded to the list of uses, which `cache show` counts.
+What a living process holds, as its lease says (`store.leases`), is never
+evicted: its kernels by name, its frames and graphs because they were used
+since it began.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 import time
 from collections import Counter
-from hashlib import blake2b
 
 from aotdyn.store import claims, disk
+from aotdyn.store.processes import alive
 
 LEASE_DAYS = 30.0
 "After which another machine's lease counts no more: whether its process lives can't be told from here."
@@ -26,94 +23,7 @@ USES_LIMIT = 1 << 20
 MEASURED = 3600.0
 "Seconds for which a measured size is believed."
 
-_accounts: dict[str, Account] = {}
 _sizes: dict[str, Size] = {}
-
-
-class Account:
-    """What this process uses of one environment, whose directory is `base`."""
-
-    def __init__(self, base: str) -> None:
-        self.base = base
-        self._process = 0
-        self._lease = ""
-        self._frames: list[str] = []
-        self._kernels: list[str] = []
-
-    def loaded(self, frame: str) -> None:
-        """A frame's variants were read."""
-        self._begin()
-        self._frames.append(frame)
-
-    def holds(self, kernel: str) -> None:
-        """A kernel is about to be mapped."""
-        self._begin()
-        self._kernels.append(kernel)
-        self._append(f"{kernel}\n")
-
-    def _begin(self) -> None:
-        """Write the lease, anew in a fork, which holds what its parent mapped."""
-        if self._process == os.getpid():
-            return
-        self._process = os.getpid()
-        self._frames = []
-        words = claims.holder()
-        self._lease = f"{self.base}/leases/{blake2b(words.encode(), digest_size=10).hexdigest()}"
-        self._append("".join(f"{line}\n" for line in (words, *self._kernels)))
-
-    def _append(self, text: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
-        for last in (False, True):
-            try:
-                handle = os.open(self._lease, flags, 0o600)
-            except FileNotFoundError:
-                if last:
-                    return
-                try:
-                    os.mkdir(os.path.dirname(self._lease), 0o700)
-                except OSError:
-                    return
-                continue
-            except OSError:
-                return
-            try:
-                os.write(handle, text.encode())
-            except OSError:
-                pass
-            finally:
-                os.close(handle)
-            return
-
-    def end(self) -> None:
-        """Add what was loaded to the list of uses, and take the lease back."""
-        if self._process != os.getpid():
-            return
-        try:
-            data = b"".join(bytes.fromhex(frame) for frame in self._frames)
-            handle = os.open(f"{self.base}/uses", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            try:
-                os.write(handle, data)
-            finally:
-                os.close(handle)
-        except OSError:
-            pass
-        disk.remove(self._lease)
-        self._process, self._frames = 0, []
-
-
-def account(base: str) -> Account:
-    """The account of an environment, the same for all stores of this process."""
-    found = _accounts.get(base)
-    if found is None:
-        if not _accounts:
-            atexit.register(_end)
-        found = _accounts[base] = Account(base)
-    return found
-
-
-def _end() -> None:
-    for each in _accounts.values():
-        each.end()
 
 
 def uses(base: str) -> Counter[str]:
@@ -157,7 +67,7 @@ def held(base: str) -> tuple[set[str], float]:
                 info = os.fstat(file.fileno())
         except OSError:
             continue
-        living = claims.alive(words)
+        living = alive(words)
         if living is None:
             living = now - info.st_mtime < LEASE_DAYS * disk.DAY
         if not living:
@@ -172,7 +82,7 @@ def _begun(words: str, info: os.stat_result) -> float:
     """When the process of a lease began: by its start on this machine, else by the lease's last change, a day off."""
     try:
         ticks = int(words.rpartition(" ")[2])
-        with open("/proc/uptime", encoding="ascii") as file:
+        with open("/proc/uptime", encoding="utf-8") as file:
             return time.time() - float(file.read().split()[0]) + ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError):
         return info.st_mtime - disk.DAY
@@ -207,7 +117,7 @@ class Size:
 
     def _recall(self) -> bool:
         try:
-            with open(self.path, encoding="ascii") as file:
+            with open(self.path, encoding="utf-8") as file:
                 if abs(time.time() - os.fstat(file.fileno()).st_mtime) > MEASURED:
                     return False
                 self.bytes += int(file.read(30))

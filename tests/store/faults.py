@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from conftest import SPEC, breaking
 
-from aotdyn.store import usage
+from aotdyn.store import leases
 from aotdyn.store.inventory import Inventory
 from aotdyn.store.store import Store
 
@@ -40,7 +40,7 @@ def session(root: Path) -> None:
     assert store.graph("g") in (b"graph" * 100, None)
     assert store.kernel_path("k") is None or (store.kernel_path("k") / "a.so").read_bytes() == b"x" * 5000
     store.note_miss(SPEC, "because")
-    usage.account(store._layout.base).end()
+    leases.account(store._layout.base).end()
 
 
 def check(root: Path) -> None:

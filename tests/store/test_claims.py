@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from aotdyn.store import claims
+from aotdyn.store import claims, processes
 from aotdyn.store.store import Store
 
 FORK = multiprocessing.get_context("fork")
@@ -111,7 +111,7 @@ def test_another_machines_claim_ends_by_its_age(store, path):
 def test_a_number_that_another_process_has_by_now(store, path):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as file:
-        file.write(f"{claims.machine()} {os.getpid()} 1")
+        file.write(f"{processes.machine()} {os.getpid()} 1")
     with store.claim("k", 60) as claim:
         assert claim.held
 

@@ -14,7 +14,7 @@ import pytest
 from aotdyn import config
 from aotdyn.graph import data
 from aotdyn.graph.program import Program
-from aotdyn.store import cli, disk, usage
+from aotdyn.store import cli, disk, leases
 from aotdyn.store.store import Store
 
 
@@ -149,7 +149,7 @@ def test_json(cache, filled, capsys):
 
 def test_origin_uses_and_age_are_shown(cache, filled, make, capsys):
     filled.load(make.spec)
-    usage.account(filled._layout.base).end()
+    leases.account(filled._layout.base).end()
     assert cache("show", "forward") == 0
     assert "loaded by 1 process, last used just now" in capsys.readouterr().out
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from aotdyn.store import disk, usage
+from aotdyn.store import disk, leases, usage
 from aotdyn.store.inventory import Inventory, Removed
 from aotdyn.store.layout import MANIFEST
 from aotdyn.store.store import Store
@@ -43,7 +43,7 @@ def test_least_recently_used_goes_first(root):
     assert Inventory(root).bound(50_000) <= 45_000
     assert _there(root) == {"k4", "k5", "k6", "k7"}
     assert Store(root).kernel_path("k4")  # which is the last used from now on
-    usage.account(Store(root)._layout.base).end()
+    leases.account(Store(root)._layout.base).end()
     Inventory(root).bound(30_000)
     assert _there(root) == {"k4", "k7"}
 
@@ -130,7 +130,7 @@ def test_a_clock_that_jumped(root, make, monkeypatch, jump):
 def test_uses_are_counted_by_process(root, make):
     store = Store(root)
     store.save(make.variant(1))
-    account = usage.account(store._layout.base)
+    account = leases.account(store._layout.base)
     for _ in range(3):
         assert store.load(make.spec)
         account.end()
