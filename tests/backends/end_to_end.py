@@ -15,6 +15,11 @@ import aotdyn
 from aotdyn.report import events
 
 COMPILERS = ("torch._dynamo", "torch._inductor", "sympy")
+COLD = """
+    backends.called backends.context backends.failures backends.fresh backends.jobs backends.joint backends.making
+    backends.packages graph.build graph.scopes guards.fast guards.kinds runtime.explain runtime.limit
+"""
+"Modules of ours that compile, or say why a call is traced again."
 
 CONSTANT = torch.arange(4.0)
 
@@ -156,4 +161,5 @@ def grow() -> bool:
 if __name__ == "__main__":
     done = learn() if sys.argv[1:] == ["learn"] else infer()
     loaded = [name for name in COMPILERS if name in sys.modules]
-    print(json.dumps({"agree": done, "loaded": loaded, **events.snapshot()}))
+    cold = [name for name in COLD.split() if f"aotdyn.{name}" in sys.modules]
+    print(json.dumps({"agree": done, "loaded": loaded, "cold": cold, **events.snapshot()}))

@@ -41,7 +41,7 @@ def test_inference_is_plain_pythons_cold_and_warm(cache):
     assert cold["graphs_compiled"] == 3
     warm = process(cache)
     assert set(warm["agree"].values()) == {True}, warm["agree"]
-    assert (warm["graphs_compiled"], warm["traced"], warm["loaded"]) == (0, 0, [])
+    assert (warm["graphs_compiled"], warm["traced"], warm["loaded"], warm["cold"]) == (0, 0, [], [])
     assert warm["variants_loaded"] >= 3
     assert warm["graph_calls"] == cold["graph_calls"]
 
@@ -52,4 +52,4 @@ def test_training_is_plain_pythons_cold_and_warm(cache):
     assert cold["graphs_compiled"] == 2
     warm = process(cache, "learn")
     assert set(warm["agree"].values()) == {True}, warm["agree"]
-    assert (warm["graphs_compiled"], warm["traced"], warm["loaded"]) == (0, 0, [])
+    assert (warm["graphs_compiled"], warm["traced"], warm["loaded"], warm["cold"]) == (0, 0, [], [])
