@@ -26,7 +26,7 @@ from torch import fx
 from aotdyn.graph import GENERATED, LINES, native
 from aotdyn.graph import program as programs
 from aotdyn.graph.effects import MODE_SETTERS, OPENERS, Modes
-from aotdyn.graph.program import Locate, Program, Ref, Step, locate
+from aotdyn.graph.program import Frame, Locate, Program, Ref, Step, locate
 
 BINARY: dict[str, type[ast.operator]] = {
     "add": ast.Add,
