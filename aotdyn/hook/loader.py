@@ -45,8 +45,17 @@ class HookedSourceLoader(SourceFileLoader):
             code = modules.load(modules.by_digest(fullname, source), fullname, path)
             if code is None and not modules.fits(fullname):
                 return super().get_code(fullname)
-            code = code or modules.make(fullname, source, self.source_to_code(source, path))
+            if code is None:
+                return modules.make(fullname, source, self._ordinary(fullname, path, source, place), place)
             modules.keep(place, fullname, source)
+        return code
+
+    @_in_importlib  # type: ignore[arg-type]
+    def _ordinary(self, fullname: str, path: str, source: bytes, place: str) -> CodeType:
+        """The code of a source without stubs: that of its .pyc, where this is sure to be of what was read."""
+        code = super().get_code(fullname) if modules.has_followed(path, place) else None
+        if code is None or modules.by_place(fullname, path) != place:
+            code = self.source_to_code(source, path)
         return code
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import _imp
 import contextlib
+import importlib.util
 import marshal
 import os
 import sys
@@ -78,10 +79,11 @@ def fits(name: str) -> bool:
     return of_the_program(name) or thrift.may_rewrite(name, bool(_known))
 
 
-def make(name: str, source: bytes, ordinary: CodeType, wherever: str = "") -> CodeType:
+def make(name: str, source: bytes, ordinary: CodeType, other: str = "") -> CodeType:
     """Code of a module with a stub for each function, made from its ordinary code, stored, its dispatchers attached.
 
-    With `wherever`, a key that doesn't say where the source lies, it is found by that as well, by its name here.
+    With `other`, a key by its place or one that doesn't say where it lies, it is found by that as well, by its name
+    here.
     """
     with _at_work() as free:
         if not free:
@@ -89,7 +91,7 @@ def make(name: str, source: bytes, ordinary: CodeType, wherever: str = "") -> Co
         try:
             with events.phase("rewrite"):
                 rewritten = rewrite(ordinary, name, source)
-                _save([key for key in (by_digest(name, source), wherever) if key], rewritten)
+                _save([key for key in (by_digest(name, source), other) if key], rewritten)
             attach(*rewritten[1:])
             return rewritten[0]
         except Exception as error:
@@ -134,6 +136,19 @@ def by_place(name: str, path: str) -> str:
     numbers = f"{facts.st_ino} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns}"
     whole = f"{_FORM}\0{name}\0{sys.flags.optimize}\0{path}\0{numbers}"
     return blake2b(whole.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def has_followed(path: str, place: str) -> bool:
+    """Whether the .pyc of a source was written after the last change of the source: then it is of what is there now.
+
+    By itself a .pyc says the size of its source and the second of its change, which whoever writes to it may set back.
+    """
+    if not place:
+        return False
+    try:
+        return os.stat(importlib.util.cache_from_source(path)).st_mtime_ns > os.stat(path).st_ctime_ns
+    except (OSError, NotImplementedError):
+        return False
 
 
 def keep(place: str, name: str, source: bytes) -> None:

@@ -11,142 +11,144 @@ Code objects aren't shared: each stays one of its own.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable
 from typing import Any
 
-Node = tuple[Any, ...]
-"The letter of an object's type, then its bytes and parts in the order of the file."
+Part = bytes | int
+"Bytes of the file, or an object inside, by its number."
 
 REFERENCE = 0x80
 "set in a type's letter: the object gets the next number, by which `r` means it again"
 
-_SIZES = {"N": 0, "T": 0, "F": 0, ".": 0, "i": 4, "g": 8, "y": 16}
+_FIXED = {ord(kind): size for kind, size in zip("NTF.igy", (0, 0, 0, 0, 4, 8, 16), strict=True)}
 "bytes behind the letter, where their number is fixed"
-
-_SINGLE = frozenset("NTF.ic")
+_SHORT, _LONG = frozenset(b"zZ"), frozenset(b"saAut")
+"strings of bytes whose length stands in one byte, and in four"
+_SINGLE = frozenset(b"NTF.ic")
 "types that aren't worth a number, or mustn't have one"
+_BACK, _DIGITS, _FEW, _CODE, _PAIRS, _END = b"rl)c{0"
+_MANY = frozenset(b"(>")
 
 
 def dumps(value: Any) -> bytes:
     """What `marshal.loads` gives `value` for."""
     plain = marshal.dumps(value, 4)
     try:
-        return _write(_Reader(plain).node())
-    except KeyError:  # a type that code isn't made of
+        reader = _Reader(plain)
+        return _write(reader, reader.node())
+    except LookupError:  # a type that code isn't made of
         return plain
 
 
 class _Reader:
-    """Reads marshalled bytes as nodes, equal ones as one object."""
+    """Reads marshalled bytes: `nodes` has each object once, as its type's letter and its parts in the file's order.
+
+    `uses` counts for each how often it will be written: by the objects that hold it, these being counted once.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        self.numbered: list[Node] = []
-        self.known: dict[tuple[Any, ...], Node] = {}
+        self.nodes: list[tuple[Part, ...]] = []
+        self.uses: list[int] = []
+        self._numbered: list[int] = []
+        self._known: dict[tuple[Part, ...], int] = {}
 
-    def node(self) -> Node:
-        """The object at the current place."""
-        letter = self.data[self.at]
-        kind = chr(letter & ~REFERENCE)
-        self.at += 1
-        if kind == "r":
-            return self.numbered[int.from_bytes(self._take(4), "little")]
-        number = len(self.numbered)
+    def node(self) -> int:
+        """The number of the object at the current place."""
+        data, start = self.data, self.at + 1
+        letter = data[self.at]
+        kind = letter & ~REFERENCE
+        if kind == _BACK:
+            self.at = start + 4
+            return self._again(self._numbered[int.from_bytes(data[start : self.at], "little")])
         if letter & REFERENCE:
-            self.numbered.append(())
-        found = self._shared((kind, *self._parts(kind)))
+            place = len(self._numbered)
+            self._numbered.append(-1)
+        if kind in _SHORT:
+            self.at = end = start + 1 + data[start]
+        elif kind in _LONG:
+            self.at = end = start + 4 + int.from_bytes(data[start : start + 4], "little")
+        elif kind in _FIXED:
+            self.at = end = start + _FIXED[kind]
+        else:
+            self.at, end = start, 0
+        found = self._shared((kind, data[start:end]) if end else (kind, *self._parts(kind)))
         if letter & REFERENCE:
-            self.numbered[number] = found
+            self._numbered[place] = found
         return found
 
-    def _parts(self, kind: str) -> list[bytes | Node]:
-        if kind in _SIZES:
-            return [self._take(_SIZES[kind])]
-        return _READERS[kind](self)
+    def _shared(self, node: tuple[Part, ...]) -> int:
+        """The number of an object that was read just now: that of an equal one, where there is one."""
+        found = None if node[0] == _CODE else self._known.get(node)
+        if found is None:
+            found = len(self.nodes)
+            self._known[node] = found
+            self.nodes.append(node)
+            self.uses.append(1)
+            return found
+        self.uses[found] += 1
+        for part in node[1:]:  # they were counted as this one's, which isn't written
+            if type(part) is int:
+                self.uses[part] -= 1
+        return found
 
-    def _shared(self, node: Node) -> Node:
-        # The parts are shared already, so that identity tells them apart.
-        key = tuple(part if isinstance(part, bytes) else id(part) for part in node[1:])
-        return self.known.setdefault((node[0], *key), node)
+    def _again(self, number: int) -> int:
+        """An object that is written once more, with all that is in it where it gets no number."""
+        self.uses[number] += 1
+        node = self.nodes[number]
+        if node[0] == _CODE:
+            for part in node[1:]:
+                if type(part) is int:
+                    self._again(part)
+        return number
+
+    def _parts(self, kind: int) -> list[Part]:
+        if kind == _FEW:
+            count = self.data[self.at]
+            return [self._take(1), *[self.node() for _ in range(count)]]
+        if kind in _MANY:
+            head = self._take(4)
+            return [head, *[self.node() for _ in range(int.from_bytes(head, "little"))]]
+        if kind == _CODE:
+            numbers = self._take(20)
+            objects = [self.node() for _ in range(8)]
+            return [numbers, *objects, self._take(4), self.node(), self.node()]
+        if kind == _PAIRS:
+            parts: list[Part] = []
+            while self.data[self.at] != _END:
+                parts += [self.node(), self.node()]
+            return [*parts, self._take(1)]
+        if kind == _DIGITS:
+            count = abs(int.from_bytes(self.data[self.at : self.at + 4], "little", signed=True))
+            return [self._take(4 + 2 * count)]
+        raise LookupError(chr(kind))
 
     def _take(self, size: int) -> bytes:
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def _short(self) -> list[bytes | Node]:
-        return [self._take(1 + self.data[self.at])]
 
-    def _long(self) -> list[bytes | Node]:
-        return [self._take(4 + self._count())]
-
-    def _digits(self) -> list[bytes | Node]:
-        return [self._take(4 + 2 * abs(self._count()))]
-
-    def _few(self) -> list[bytes | Node]:
-        count = self._take(1)
-        return [count, *(self.node() for _ in range(count[0]))]
-
-    def _many(self) -> list[bytes | Node]:
-        items = self._count()
-        return [self._take(4), *(self.node() for _ in range(items))]
-
-    def _pairs(self) -> list[bytes | Node]:
-        parts: list[bytes | Node] = []
-        while self.data[self.at] != ord("0"):
-            parts += [self.node(), self.node()]
-        return [*parts, self._take(1)]
-
-    def _code(self) -> list[bytes | Node]:
-        numbers = self._take(20)
-        objects = [self.node() for _ in range(8)]
-        return [numbers, *objects, self._take(4), self.node(), self.node()]
-
-    def _count(self) -> int:
-        return int.from_bytes(self.data[self.at : self.at + 4], "little", signed=True)
-
-
-_READERS: dict[str, Callable[[_Reader], list[bytes | Node]]] = {
-    **dict.fromkeys("zZ", _Reader._short),
-    **dict.fromkeys("saAut", _Reader._long),
-    "l": _Reader._digits,
-    ")": _Reader._few,
-    **dict.fromkeys("(>", _Reader._many),
-    "{": _Reader._pairs,
-    "c": _Reader._code,
-}
-
-
-def _write(root: Node) -> bytes:
-    uses: dict[int, int] = {}
-    _count(root, uses)
+def _write(read: _Reader, root: int) -> bytes:
+    nodes, uses = read.nodes, read.uses
     out = bytearray()
-    numbers: dict[int, int] = {}
+    numbers: dict[int, bytes] = {}
 
-    def write(node: Node) -> None:
-        kind, known = node[0], numbers.get(id(node))
-        if known is not None:
-            out.extend(b"r" + known.to_bytes(4, "little"))
-            return
-        letter = ord(kind)
-        if uses[id(node)] > 1 and kind not in _SINGLE:
-            numbers[id(node)] = len(numbers)
+    def write(number: int) -> None:
+        node = nodes[number]
+        letter = node[0]
+        assert type(letter) is int
+        if uses[number] > 1 and letter not in _SINGLE:
+            if number in numbers:
+                out.extend(numbers[number])
+                return
+            numbers[number] = b"r" + len(numbers).to_bytes(4, "little")
             letter |= REFERENCE
         out.append(letter)
         for part in node[1:]:
-            if isinstance(part, bytes):
-                out.extend(part)
-            else:
+            if type(part) is int:
                 write(part)
+            else:
+                out.extend(part)  # type: ignore[arg-type]
 
     write(root)
     return bytes(out)
-
-
-def _count(node: Node, uses: dict[int, int]) -> None:
-    """How often each node is written; code as often as it is met, with all that is in it."""
-    uses[id(node)] = uses.get(id(node), 0) + 1
-    if uses[id(node)] == 1 or node[0] in _SINGLE:
-        for part in node[1:]:
-            if not isinstance(part, bytes):
-                _count(part, uses)

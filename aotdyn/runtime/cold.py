@@ -88,6 +88,8 @@ def load(entry: Entry) -> list[Variant]:
     for verdict in (each for each in found if each.verdict):
         entry.heed(verdict)
     found = [each for each in found if not each.verdict]
+    if entry.account is not None and any(each.operations > 1 for each in found):
+        entry.account.rich = True
     events.count("variants_loaded", len(found))
     return found
 
@@ -106,13 +108,13 @@ def forgotten() -> bool:
     return _forgotten
 
 
-def keep_verdict(spec: FrameSpec, extent: Extent, reason: str, seconds: float = 0.0) -> None:
-    """Store that a function is left to Python by policy."""
+def keep_verdict(spec: FrameSpec, extent: Extent, reason: str, **more: Any) -> None:
+    """Store that a function is left to Python by policy; `more` says of a verdict that isn't for good why."""
     from aotdyn.runtime.variant import Variant
 
     if not forgotten():
         with events.phase("store"):
-            store(extent).save(Variant(spec, [], [], [], None, [], leave=reason, verdict=True, seconds=seconds))
+            store(extent).save(Variant(spec, [], [], [], None, [], leave=reason, verdict=True, **more))
 
 
 def entry_of(code: types.CodeType) -> Entry | None:

@@ -181,12 +181,16 @@ class Entry:
         "calls under thrift since a variant was last made or bound, none of which was served"
         self.ran = 0
         "all such calls"
+        self.silent: bool | None = None
+        "whether its code names no operation on tensors; None while nobody asked"
         self.skip = 0
         "how many of the next calls don't ask"
+        self.ripe = False
+        "it has waited for its turn in an earlier process"
         self.needs = 0.0
         "seconds that tracing has taken without an end"
-        self.owed = False
-        "an earlier process has put the function off"
+        self.postponed = 0
+        "whether an earlier process has put the function off (1), or several have (2)"
         self._debts: list[Variant] = []
         "its verdicts, as they are stored"
         self.account = thrift.account(self) if getattr(extent, "sparing", "") else None
@@ -224,7 +228,7 @@ class Entry:
             for home in self.homes:
                 home.clear()
             self.misses = self.unserved = self.ran = self.skip = 0
-            self.needs, self.owed, self._debts = 0.0, False, []
+            self.needs, self.postponed, self._debts = 0.0, 0, []
             if self.account is not None:
                 self.account.forget()
             self.install()
@@ -429,22 +433,32 @@ class Entry:
 
         Where there is no thrift, what was put off is made now.
         """
-        if self.account is not None and not verdict.seconds:
-            self.account.leave(verdict.leave)
-        elif verdict.seconds:
+        if verdict.seconds or verdict.postponed:
             self._debts.append(verdict)
             if self.account is None:
                 self._pay()
-            else:
-                self.needs, self.owed = verdict.seconds, True
+                return
+            self.needs = max(self.needs, verdict.seconds)
+            self.postponed = max(self.postponed, verdict.postponed or 2)
+            self.ripe = self.postponed == 1
+            thrift.making_up = thrift.making_up or self.ripe
+        elif self.account is not None and verdict.poor:
+            self.account.poor = max(self.account.poor, verdict.poor)
+        elif self.account is not None:
+            self.account.leave(verdict.leave)
 
-    def _pay(self) -> None:
-        """What an earlier process has put off is made: later ones needn't know of it any more."""
+    def clear_debts(self) -> None:
+        """Take back what earlier processes have stored of putting the function off."""
         from aotdyn.runtime import cold
 
         for verdict in self._debts:
             cold.prune(self, verdict)
-        self.needs, self.owed, self._debts = 0.0, False, []
+        self._debts = []
+
+    def _pay(self) -> None:
+        """What an earlier process has put off is made: later ones needn't know of it any more."""
+        self.clear_debts()
+        self.needs, self.postponed = 0.0, 0
 
     def drop(self) -> None:
         """Lose all variants: the policy leaves the function to Python from now on."""
@@ -546,7 +560,7 @@ class Entry:
         variant.restless = limit.rows(found.restless)
         self._lower(variant)
         self.variants.append(variant)
-        if self.owed:
+        if self.postponed:
             self._pay()
         if not variant.process_local:
             cold.save(self, variant)

@@ -10,6 +10,7 @@ here changes a result.
 
 from __future__ import annotations
 
+import atexit
 import sys
 import time
 import weakref
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from aotdyn import config
 from aotdyn.report import events
+from aotdyn.runtime import worth
 
 if TYPE_CHECKING:
     from aotdyn.runtime.entry import Entry
@@ -25,17 +27,23 @@ if TYPE_CHECKING:
 PATIENCE = 16
 "Calls, for each call of a caller that may be traced itself, in which a function waits for that."
 FREE = 3.0
-"Seconds that tracing may take of the program that is run, whatever its share."
-LOADING = 1.5
-"Seconds that the tracer takes to load, which the first trace has to afford as well."
+"Seconds that tracing may take of the program that is run, whatever its share; and where it makes up for another."
+LOADING = {"aotdyn.trace.api": 0.5, "torch._dynamo": 1.0}
+"Seconds that what tracing needs takes to load: the first trace has to afford that as well."
 EARLY = 2.0
-"Seconds of a process's life in which no share is asked for."
+"Seconds that tracing may take of packages, whatever its share, in a process that finds no records."
 REWRITING = 2.0
 "Seconds that stubs of packages may take whatever the share; in a process that finds stored ones a quarter of them."
 LATER = 5.0
 """By this the packages' share is divided in a process that finds what an earlier one has stored.
 
 Little is left to be done there."""
+SILENT = 4
+"One whose code names no operation on tensors waits for so many times as many calls."
+OWED = 6
+"What was called so often and put off in a process is what the next makes up for."
+LOADS = 1.0
+"Seconds that reading what is stored may take, whatever the share."
 AGAIN = 4
 "There a function waits for so many times as many calls: an earlier process has seen it called."
 DEBT = 1.0
@@ -48,6 +56,17 @@ FEW, REUSED = 3, 4
 "So many variants have to serve so many calls each before another is made."
 GUARDS = 50
 "Guards that take as long as one operation saves."
+ASIDE = frozenset(
+    f"__{name}__"
+    for name in (
+        *("init", "new", "post_init", "init_subclass", "set_name", "del", "class_getitem"),
+        *("getattr", "setattr", "delattr", "dir", "hash", "repr", "str", "format", "sizeof"),
+        *("copy", "deepcopy", "getstate", "setstate", "reduce", "reduce_ex", "getnewargs", "getnewargs_ex"),
+    )
+)
+"""Methods by which Python makes, keeps, copies, stores and shows objects.
+
+They are traced where a caller is, never by themselves."""
 SPENT = ("rewrite", "trace", "lower", "load", "store")
 "Phases of `events` that the budget pays for; for packages compiling as well."
 
@@ -111,9 +130,15 @@ _options: config.Options | None = None
 warm = False
 "Whether the store has had something for a function under thrift."
 
+making_up = False
+"Whether it has named a function that one process has put off, and none after that: this one makes up for it."
+
 _put_off: dict[str, str] = {}
 _owed: dict[str, str] = {}
 "What of that is the program's own."
+
+_owing: dict[str, Entry] = {}
+"Functions of packages that were put off, by name."
 
 _heat: dict[str, int] = {}
 "How often what was put off has been called."
@@ -144,21 +169,28 @@ def chosen() -> config.Options:
     return _options or config.current()
 
 
-def time_left(terms: str, owed: bool = False, tracing: bool = True) -> float:
+def time_left(terms: str, owed: bool = False) -> float:
     """Seconds that tracing may take now; below 0 where it has had more than its share already.
 
-    Both sides are counted in work of a processor, so that a busy machine changes nothing. `owed` says that an
-    earlier process has put the function off: no process spends the program's own seconds on it again. Without
-    `tracing` it is only about reading what is stored, for which no tracer needs to be loaded.
+    Both sides are counted in work of a processor, so that a busy machine changes nothing. `owed` says that several
+    processes have put the function off: no further one spends the program's own seconds on it again.
     """
-    elapsed = min(time.perf_counter() - events.started, time.process_time())
+    elapsed = _elapsed()
     share = chosen().thrift_share * elapsed
-    loading = LOADING if tracing and "aotdyn.trace.api" not in sys.modules else 0.0
+    loading = 0.0
+    if "aotdyn.trace.api" not in sys.modules:
+        loading = sum(seconds for module, seconds in LOADING.items() if module not in sys.modules)
     if terms == "program":
         return max(share - loading, 0.0 if owed else FREE) - events.spent(SPENT)
+    if making_up:
+        return max(share, FREE) - loading - events.spent(SPENT)
     if warm:
         return share / LATER - loading - events.spent(SPENT)
-    return EARLY if elapsed < EARLY else share - loading - events.spent((*SPENT, "compile"))
+    return max(share, EARLY) - loading - events.spent((*SPENT, "compile"))
+
+
+def _elapsed() -> float:
+    return min(time.perf_counter() - events.started, time.process_time())
 
 
 def may_rewrite(module: str, known: bool) -> bool:
@@ -179,7 +211,9 @@ def may_rewrite(module: str, known: bool) -> bool:
 
 def too_busy(entry: Entry) -> bool:
     """Whether there is no time even to look what the store holds for a function."""
-    if entry.lines or entry.extent.sparing == "program" or time_left("packages", tracing=False) > -DEBT:
+    if entry.lines or entry.extent.sparing == "program":
+        return False
+    if events.spent(("load",)) <= max(LOADS, chosen().thrift_share * _elapsed()):
         return False
     return not _put(entry, "loading has had its share of the time (thrift_share)")
 
@@ -194,20 +228,32 @@ def is_due(entry: Entry, frame: Any) -> bool:
         return _is_due_now(entry)
     if entry.spec.offset:
         return time_left(terms) > 0 or _put(entry)
-    if entry.spec.qualname.endswith("__init__"):
+    if entry.spec.qualname.rpartition(".")[2] in ASIDE:
         assert entry.account is not None
-        entry.account.leave("a constructor: it runs once an object")
+        entry.account.leave("a method that makes, keeps or shows an object: it is traced with what calls it")
         return False
-    wanted = chosen().thrift_calls * (AGAIN if warm else 1)
-    if calls < wanted << max(len(entry.variants) - 1, 0):
+    if calls < _wanted(entry):
         return False
-    if _waits(entry, frame):
+    if not entry.ripe and _waits(entry, frame):
         # Where there is no time either, looking up the stack again and again would be all that it costs.
         entry.skip = min(calls, PATIENCE) // 2 if time_left(terms) > 0 else _later(calls)
         return False
     if entry.needs and 2 * entry.needs > time_left(terms) + DEBT:
         return _put(entry, f"tracing takes more than {entry.needs:.1f} s")
     return _has_turn(entry) or _put(entry)
+
+
+def _wanted(entry: Entry) -> int:
+    """How many calls in a row that nothing serves a package's function waits for."""
+    made = len(entry.variants)
+    if entry.ripe and not made:
+        return 1
+    calls = chosen().thrift_calls << max(made - 1, 0)
+    if warm and not making_up:
+        calls *= AGAIN
+    if entry.unserved >= calls and entry.silent is None:
+        entry.silent = not worth.names_operations(entry.code())
+    return calls * SILENT if entry.silent and not made else calls
 
 
 def never_repeats(entry: Entry, made: int) -> bool:
@@ -220,7 +266,7 @@ def _has_turn(entry: Entry) -> bool:
     if time_left(entry.extent.sparing) <= 0:
         return False
     hottest = max(_heat, key=lambda name: _heat[name], default="")
-    if _heat.get(hottest, 0) > 4 * entry.unserved and hottest != _name(entry):
+    if not entry.ripe and _heat.get(hottest, 0) > 4 * entry.unserved and hottest != _name(entry):
         _heat[hottest] //= 2  # it may not be called any more
         return False
     _heat.pop(_name(entry), None)
@@ -231,10 +277,10 @@ def _has_turn(entry: Entry) -> bool:
 
 def _is_due_now(entry: Entry) -> bool:
     """Whether a function of the program is to be traced at this call: while that doesn't take too long."""
-    left = time_left("program", entry.owed)
+    left = time_left("program", entry.postponed > 1)
     if left <= 0:
         return _put_for_good(entry)
-    if entry.needs > left + (0.0 if entry.owed else DEBT):
+    if entry.needs > left + (0.0 if entry.postponed > 1 else DEBT):
         return _put(entry, f"tracing takes more than {entry.needs:.1f} s")
     _put_off.pop(_name(entry), None)
     _owed.pop(_name(entry), None)
@@ -243,23 +289,46 @@ def _is_due_now(entry: Entry) -> bool:
 
 def _put_for_good(entry: Entry) -> bool:
     """Put a function of the program off, and let the next process know; answers False."""
-    from aotdyn.runtime import cold
-
-    if not entry.needs:
-        entry.needs = DEBT
-        cold.keep_verdict(entry.spec, entry.extent, "tracing has had its share of the time", DEBT)
+    if not entry.needs or entry.postponed == 1:
+        _keep(entry, "tracing has had its share of the time", DEBT)
+        entry.needs, entry.postponed = DEBT, max(entry.postponed, _again())
     return _put(entry)
 
 
 def _put(entry: Entry, reason: str = "tracing has had its share of the time (thrift_share)") -> bool:
     """Put a function off, and tell; answers False."""
+    if not _put_off and not _owing:
+        atexit.register(_keep_owed)
     calls = max(entry.unserved, 1)
     _heat[_name(entry)] = calls
     _put_off[_name(entry)] = reason
     if entry.account is not None and entry.account.program:
         _owed[_name(entry)] = reason
+    if entry.extent.sparing == "packages" and entry.postponed < 2:
+        _owing[_name(entry)] = entry
     entry.skip = _later(calls)
     return False
+
+
+def _again() -> int:
+    """What is put off by a process that makes up for others won't be made by the next one, or that would never end."""
+    return 2 if warm else 1
+
+
+def _keep(entry: Entry, reason: str, seconds: float = 0.0) -> None:
+    """Store that a function was put off."""
+    from aotdyn.runtime import cold
+
+    entry.clear_debts()
+    cold.keep_verdict(entry.spec, entry.extent, reason, seconds=seconds, postponed=_again())
+
+
+def _keep_owed() -> None:
+    """At the end of the process: let the next one know what was often called of what was put off of packages."""
+    for name, entry in _owing.items():
+        if name in _put_off and entry.ran >= OWED and not entry.variants:
+            _keep(entry, _put_off[name])
+    _owing.clear()
 
 
 def _later(calls: int) -> int:
@@ -288,7 +357,7 @@ def bounded(options: config.Options, terms: str) -> config.Options:
     """The options of one trace under thrift: it may not take much more than is left."""
     import msgspec
 
-    beyond = DEBT / LATER if warm and terms == "packages" else DEBT
+    beyond = DEBT / LATER if warm and not making_up and terms == "packages" else DEBT
     seconds = min(options.max_seconds, max(time_left(terms), 0.0) + beyond)
     return msgspec.structs.replace(options, max_seconds=seconds)
 
@@ -302,12 +371,14 @@ def is_worth(entry: Entry, variant: Variant) -> bool:
         return True
     if variant.seconds and not entry.spec.offset:
         entry.needs = variant.seconds
-        cold.keep_verdict(entry.spec, entry.extent, variant.leave, variant.seconds)
+        cold.keep_verdict(entry.spec, entry.extent, variant.leave, seconds=variant.seconds)
         return _put(entry, variant.leave)
     reason, kept = entry.account.judge(variant)
-    if not reason:
-        return kept
     origin = next((each for each in entry.account.entries if not each.spec.offset), None)
+    if not reason:
+        if not kept and origin is not None:
+            cold.keep_verdict(origin.spec, entry.extent, "a trace was poor", poor=entry.account.poor)
+        return kept
     if origin is not None:
         cold.keep_verdict(origin.spec, entry.extent, reason)
     entry.account.leave(reason)

@@ -136,6 +136,10 @@ class Variant(msgspec.Struct):
     "`leave` is said of the whole function, whatever its arguments: the hook's policy, which no guard rests on"
     seconds: float = 0.0
     "where tracing took so long and didn't end: it may be tried again where there is more time"
+    postponed: int = 0
+    "how the hook's policy has put the function off: 1 in the first process that met it, 2 in a later one as well"
+    poor: int = 0
+    "so many traces of the function were poor until now, and none was rich: it isn't left to Python yet"
     gives_way: bool = False
     "where the graph raises, it has changed nothing: the body may run instead"
     redraws: bool = False

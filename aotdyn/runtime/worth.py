@@ -6,6 +6,8 @@ at each call, so nothing is decided for good.
 
 from __future__ import annotations
 
+import builtins
+import functools
 import types
 from typing import Any
 
@@ -57,6 +59,40 @@ def names_tensors(globals: dict[str, Any], names: tuple[str, ...]) -> bool:
         if kind not in _COMMON and issubclass(kind, MET):
             return True
     return False
+
+
+CALLS = frozenset(("forward", "__call__", "step"))
+"Methods that stand for what a module, or an optimizer, does with tensors, whatever their own code names."
+
+
+CALCULATES = frozenset(("-", "*", "@", "/", "**"))
+"Signs that stand for little else than a calculation; `+` and `%` make texts and lists as well."
+
+
+def names_operations(code: types.CodeType) -> bool:
+    """Whether a function's code, or one nested in it, names operators of torch, or calculates.
+
+    A wrong answer changes when a function is traced, never a result.
+    """
+    import dis
+
+    if code.co_name in CALLS or not _operators().isdisjoint(code.co_names):
+        return True
+    if any(ins.opname == "BINARY_OP" and ins.argrepr.rstrip("=") in CALCULATES for ins in dis.get_instructions(code)):
+        return True
+    return any(names_operations(each) for each in code.co_consts if isinstance(each, types.CodeType))
+
+
+@functools.cache
+def _operators() -> frozenset[str]:
+    """Names of operators that stand for nothing else in ordinary Python, and ask no more than what a tensor is like."""
+    functional = vars(torch.nn.functional).items()
+    functions = {name for name, found in functional if getattr(found, "__module__", "") == "torch.nn.functional"}
+    in_place = {name for name in dir(torch.Tensor) if name.endswith("_")}
+    usual = {name for kind in (object, str, int, float, list, dict, set, torch.nn.Module) for name in dir(kind)}
+    found = functions.union(in_place, dir(torch._C._VariableFunctions), dir(torch._C._nn)) - usual - {*dir(builtins)}
+    found -= {"can_cast", "from_numpy", "numel", "promote_types", "result_type"}
+    return frozenset(name for name in found if not name.startswith(("_", "is_", "get_", "set_", "requires_")))
 
 
 def _parts(obj: Any) -> list[Any]:

@@ -189,6 +189,29 @@ def test_a_source_that_just_changed_is_read(package):
     assert len(list(package.cache.rglob("*.mod"))) == 2
 
 
+def test_stubs_are_made_of_the_pyc_where_it_is_younger_than_its_source(package):
+    body = """
+        import os, time
+        aotdyn.install("pkg")
+        from aotdyn.hook import loader, modules
+        later = time.time() + 3  # than the source was written
+        modules.time = type("Clock", (), {"time": staticmethod(lambda: later)})
+        compiled = []
+        compile_ = loader.HookedSourceLoader.source_to_code
+        loader.HookedSourceLoader.source_to_code = lambda *args: compiled.append(args[2]) or compile_(*args)
+        import pkg.a
+        print(len(compiled), pkg.a.f(1), os.path.basename(pkg.a.f.__code__.co_filename))
+    """
+    check(package, "import pkg.a", env={"PYTHONDONTWRITEBYTECODE": ""})
+    assert check(package, body) == "0 2 a.py\n"
+    # Another content of the same size and second, which plain Python wouldn't see: what is there now is compiled.
+    path = package.folder / "pkg/a.py"
+    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    path.write_text(path.read_text().replace("return x + k", "return x - k"))
+    os.utime(path, ns=times)
+    assert check(package, body) == "1 0 a.py\n"
+
+
 @pytest.mark.parametrize("called", [0, 1])
 def test_torch_compile_goes_past_the_stubs(project, called):
     project.write("net.py", "def f(x, n): return g(x) * n\ndef g(x): return x.sin() + 1")

@@ -12,7 +12,7 @@ import torch
 
 import aotdyn
 from aotdyn import config
-from aotdyn.runtime import thrift
+from aotdyn.runtime import thrift, worth
 from aotdyn.runtime.variant import BreakInfo, FrameSpec, Variant
 
 PACKAGE = """
@@ -194,27 +194,85 @@ def test_terms() -> None:
             assert (thrift.terms(True), thrift.terms(False)) == whose
 
 
+LOADED = ("aotdyn.trace.api", "torch._dynamo")
+
+
 @pytest.mark.parametrize(
-    ("terms", "found", "loaded", "left"),
+    ("terms", "work", "known", "loaded", "left"),
     [
-        ("packages", False, False, 25 - 1.5 - 2),
-        ("packages", False, True, 25 - 2),
-        ("packages", True, True, 5 - 2),
-        ("packages", True, False, 5 - 1.5 - 2),  # the tracer takes as long to load, however small the share
-        ("program", True, False, 25 - 1.5 - 2),
-        ("program", False, True, 25 - 2),
+        ("packages", 100, "", (), 25 - 1.5 - 2),
+        ("packages", 100, "", LOADED[1:], 25 - 0.5 - 2),
+        ("packages", 100, "", LOADED, 25 - 2),
+        ("packages", 4, "", LOADED, 2 - 2),
+        ("packages", 100, "warm", LOADED, 5 - 2),
+        ("packages", 100, "warm", (), 5 - 1.5 - 2),  # the tracer takes as long to load, however small the share
+        ("packages", 100, "making_up", LOADED, 25 - 2),
+        ("packages", 4, "making_up", LOADED, 3 - 2),
+        ("program", 100, "warm", (), 25 - 1.5 - 2),
+        ("program", 100, "", LOADED, 25 - 2),
+        ("program", 4, "warm", (), 3 - 2),
+        ("owed", 4, "warm", LOADED, 1 - 2),
     ],
 )
-def test_the_share(monkeypatch: pytest.MonkeyPatch, terms: str, found: bool, loaded: bool, left: float) -> None:
-    """Of 100 s of work a quarter; of packages in a process that found records a fifth of that; the tracer's loading."""
-    monkeypatch.setattr(thrift, "time", types.SimpleNamespace(perf_counter=lambda: 1e9, process_time=lambda: 100.0))
+def test_the_share(
+    monkeypatch: pytest.MonkeyPatch, terms: str, work: float, known: str, loaded: tuple[str, ...], left: float
+) -> None:
+    """A quarter of the work, and some seconds at least where little is known yet; less where records are found."""
+    monkeypatch.setattr(thrift, "time", types.SimpleNamespace(perf_counter=lambda: 1e9, process_time=lambda: work))
     monkeypatch.setattr(thrift, "_options", config.Options())
-    monkeypatch.setattr(thrift, "warm", found)
+    monkeypatch.setattr(thrift, "warm", bool(known))
+    monkeypatch.setattr(thrift, "making_up", known == "making_up")
     monkeypatch.setattr(thrift.events, "spent", lambda _: 2.0)
-    monkeypatch.setattr(thrift, "sys", types.SimpleNamespace(modules={"aotdyn.trace.api": 1} if loaded else {}))
-    assert thrift.time_left(terms) == pytest.approx(left)
-    if terms == "packages" and found:
-        assert thrift.time_left(terms, tracing=False) == 5 - 2
+    monkeypatch.setattr(thrift, "sys", types.SimpleNamespace(modules=dict.fromkeys(loaded)))
+    owed = terms == "owed"
+    assert thrift.time_left("program" if owed else terms, owed) == pytest.approx(left)
+
+
+def test_what_is_read_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much tracing has taken, what is stored is looked up."""
+    entry: Any = types.SimpleNamespace(lines=[], extent=types.SimpleNamespace(sparing="packages"))
+    monkeypatch.setattr(thrift.events, "spent", lambda phases: 0.1 if phases == ("load",) else 1e6)
+    assert not thrift.too_busy(entry)
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("return x.relu()", True),
+        ("return torch.cat([x])", True),
+        ("return [softmax(y) for y in x]", True),
+        ("return x - 1", True),
+        ("x *= 2", True),
+        ("return self.layers(x)", False),
+        ("return 'a' + x.name if isinstance(x, dict) else '%s' % x", False),
+        ("return x.device, x.shape, x.requires_grad, x.numel(), x.size(0)", False),
+        ("self.kept.update(x); return self.kept.items()", False),
+    ],
+)
+def test_operations_in_a_code(body: str, names: bool) -> None:
+    code = compile(f"def f(self, x):\n    {body}", "f.py", "exec").co_consts[0]
+    assert worth.names_operations(code) == names
+    assert worth.names_operations(code.replace(co_name="forward"))
+
+
+def test_what_a_process_puts_off_the_next_makes_up_for(project: Any) -> None:
+    """At once, from the first call on, outermost first; the third finds it all, or leaves off."""
+    project.write("lib/pkg.py", PACKAGE)
+    free = "import os\nfrom aotdyn.runtime import thrift\nthrift.EARLY, thrift.FREE = 0.0, float(os.environ['FREE'])\n"
+    project.write("app/app.py", free + textwrap.dedent(PROGRAM))
+    project.folder = project.folder / "app"
+    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    tight = {**ROOM, "AOTDYN_THRIFT_SHARE": "1e-9"}
+    _, seen = _run(project, "cold", {**tight, "FREE": "0"})
+    assert seen["graph_calls"] == 0
+    assert "pkg.hot" in {each["function"] for each in seen["put_off"]}
+    cold, seen = _run(project, "next", {**tight, "FREE": "9"})
+    assert seen["graph_calls"] > 34  # of hot's 40: where its argument begins to want gradients, some calls wait
+    assert "pkg.hot" not in {each["function"] for each in seen["put_off"]}
+    warm, seen = _run(project, "warm", {**tight, "FREE": "9"})
+    assert warm == cold == project.python("app.py", env={"FREE": "0"}).stdout
+    assert (seen["traced"], seen["guards_dropped"]) == (0, 0)
+    assert seen["graph_calls"] > 38
 
 
 def test_compile_knows_no_thrift(own_cache: None) -> None:
@@ -267,8 +325,12 @@ def test_what_is_damaged_of_the_program_is_made_anew(project: Any) -> None:
 def test_what_is_put_off_of_the_program_is_not_warm(project: Any) -> None:
     """Such a process fails --require-warm; the next, where the share has room, makes what was put off.
 
-    The program's own seconds aren't spent on it again, or each process would spend them.
+    The program's own seconds are spent on it once more, in the next process, or each would spend them.
     """
+    first = _small(project, "0.0", "--cache", "other")
+    assert "0 traced" in first.stderr
+    assert "1 traced" in _small(project, "9.0", "--cache", "other").stderr
+    _small(project, "0.0")
     off = _small(project, "0.0", "--require-warm")
     assert off.returncode == 3
     assert "not warm, 1 function put off:\n  __main__" in off.stderr
