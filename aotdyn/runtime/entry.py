@@ -182,7 +182,7 @@ class Entry:
         self.ran = 0
         "all such calls"
         self.silent: bool | None = None
-        "whether its code names no operation on tensors; None while nobody asked"
+        "whether its code names no operation on tensors, or a trace was poor; None while nobody asked"
         self.skip = 0
         "how many of the next calls don't ask"
         self.ripe = False
@@ -444,6 +444,7 @@ class Entry:
             thrift.making_up = thrift.making_up or self.ripe
         elif self.account is not None and verdict.poor:
             self.account.poor = max(self.account.poor, verdict.poor)
+            self.silent = True
         elif self.account is not None:
             self.account.leave(verdict.leave)
 

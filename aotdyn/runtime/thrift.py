@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 PATIENCE = 16
 "Calls, for each call of a caller that may be traced itself, in which a function waits for that."
-FREE = 3.0
-"Seconds that tracing may take of the program that is run, whatever its share; and where it makes up for another."
+FREE = 2.5
+"Seconds that tracing may take of the program that is run, whatever its share."
+MAKES_UP = 4.0
+"Seconds that it may take of whatever in a process that makes up for another."
 LOADING = {"aotdyn.trace.api": 0.5, "torch._dynamo": 1.0}
 "Seconds that what tracing needs takes to load: the first trace has to afford that as well."
 EARLY = 2.0
@@ -181,9 +183,10 @@ def time_left(terms: str, owed: bool = False) -> float:
     if "aotdyn.trace.api" not in sys.modules:
         loading = sum(seconds for module, seconds in LOADING.items() if module not in sys.modules)
     if terms == "program":
-        return max(share - loading, 0.0 if owed else FREE) - events.spent(SPENT)
+        free = 0.0 if owed else MAKES_UP if making_up else FREE
+        return max(share - loading, free) - events.spent(SPENT)
     if making_up:
-        return max(share, FREE) - loading - events.spent(SPENT)
+        return max(share, MAKES_UP) - loading - events.spent(SPENT)
     if warm:
         return share / LATER - loading - events.spent(SPENT)
     return max(share, EARLY) - loading - events.spent((*SPENT, "compile"))
@@ -213,7 +216,7 @@ def too_busy(entry: Entry) -> bool:
     """Whether there is no time even to look what the store holds for a function."""
     if entry.lines or entry.extent.sparing == "program":
         return False
-    if events.spent(("load",)) <= max(LOADS, chosen().thrift_share * _elapsed()):
+    if (spent := events.spent(("load",))) <= LOADS or spent <= chosen().thrift_share * _elapsed():
         return False
     return not _put(entry, "loading has had its share of the time (thrift_share)")
 

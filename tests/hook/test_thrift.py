@@ -34,7 +34,7 @@ PACKAGE = """
         return (x * 3).sin().cos()
 
     def poor(x):
-        print("poor", x.shape[0])
+        print("poor", x.shape[0] - 1)
         return x
 
     def loop(layer, x):
@@ -135,6 +135,18 @@ def test_stubs_that_do_not_fit_are_put_off(project: Any) -> None:
     assert seen["graph_calls"] > 20
 
 
+def test_what_was_poor_is_remembered(project: Any) -> None:
+    """The second poor trace is the verdict, whatever process the first was made in."""
+    project.write("lib/pkg.py", PACKAGE)
+    calls = "for _ in range(int(os.environ['CALLS'])):\n    pkg.poor(torch.ones(2))\n"
+    project.write("app/app.py", f"import os, torch, pkg\n{calls}")
+    project.folder = project.folder / "app"
+    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    found = [_run(project, calls, {**ROOM, "CALLS": calls})[1] for calls in ("4", "4", "60", "99")]
+    assert [each["traced"] for each in found] == [1, 0, 1, 0]
+    assert [bool(each["left_alone"]) for each in found] == [False, False, True, False]
+
+
 def _variant(operations: int, guards: int = 1, offset: int = 0, **more: Any) -> Variant:
     return Variant(
         FrameSpec("m", "f", "d", offset),
@@ -207,10 +219,11 @@ LOADED = ("aotdyn.trace.api", "torch._dynamo")
         ("packages", 100, "warm", LOADED, 5 - 2),
         ("packages", 100, "warm", (), 5 - 1.5 - 2),  # the tracer takes as long to load, however small the share
         ("packages", 100, "making_up", LOADED, 25 - 2),
-        ("packages", 4, "making_up", LOADED, 3 - 2),
+        ("packages", 4, "making_up", LOADED, 4 - 2),
         ("program", 100, "warm", (), 25 - 1.5 - 2),
         ("program", 100, "", LOADED, 25 - 2),
-        ("program", 4, "warm", (), 3 - 2),
+        ("program", 4, "warm", (), 2.5 - 2),
+        ("program", 4, "making_up", (), 4 - 2),
         ("owed", 4, "warm", LOADED, 1 - 2),
     ],
 )
@@ -258,7 +271,8 @@ def test_operations_in_a_code(body: str, names: bool) -> None:
 def test_what_a_process_puts_off_the_next_makes_up_for(project: Any) -> None:
     """At once, from the first call on, outermost first; the third finds it all, or leaves off."""
     project.write("lib/pkg.py", PACKAGE)
-    free = "import os\nfrom aotdyn.runtime import thrift\nthrift.EARLY, thrift.FREE = 0.0, float(os.environ['FREE'])\n"
+    free = "thrift.EARLY = 0.0\\nthrift.FREE = thrift.MAKES_UP = float(os.environ['FREE'])\\n"
+    free = f"import os\\nfrom aotdyn.runtime import thrift\\n{free}"
     project.write("app/app.py", free + textwrap.dedent(PROGRAM))
     project.folder = project.folder / "app"
     project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
@@ -287,7 +301,7 @@ def test_compile_knows_no_thrift(own_cache: None) -> None:
 SMALL = """
     import torch
     from aotdyn.runtime import thrift
-    thrift.FREE = FREE
+    thrift.FREE = thrift.MAKES_UP = FREE
 
     def mine(x):
         return (x + 1).sin() * 2
