@@ -1,13 +1,14 @@
-"""Whole programs: plainly, under the hook with an empty cache (cold), and once more (warm).
+"""Whole programs: plainly, under the hook with an empty cache (cold), once more (next), and a third time (warm).
 
     python benchmarks/apps.py                      the examples
     python benchmarks/apps.py FOLDER [NAME...]     the programs of a folder, those whose names begin so
 
-A program names the packages to hook in a comment line, `# hook: one, two`. The three ways are run one behind the other,
-so that a machine that others use as well is as busy for each. Shown are seconds of work (user and system time of the
-process and its children) and, in brackets, of the clock; how many times as much as plainly; whether the output is the
-same; and what `--stats` says of the warm process: calls of operators in graphs and, as far as is known, outside of
-them, and calls with tensors of functions that no graph served.
+A program names the packages to hook in a comment line, `# hook: one, two`. The second process makes up for what the
+first has put off (docs/design/policy.md). The ways are run one behind the other, so that a machine that others use as
+well is as busy for each. Shown are seconds of work (user and system time of the process and its children) and, in
+brackets, of the clock; how many times as much as plainly; whether the output is the same; and what `--stats` says of
+the warm process: calls of operators in graphs and, as far as is known, outside of them, and calls with tensors of
+functions that no graph served.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-WAYS = ("plain", "cold", "warm")
+WAYS = ("plain", "cold", "next", "warm")
 COLUMNS = ("traced", "graph_calls", "guards_dropped")
 
 
@@ -73,8 +74,9 @@ def line(program: Path, runs: dict[str, Run]) -> str:
     cells += ["same" if same else "DIFFERS", *(f"{name} {told.get(name)}" for name in COLUMNS)]
     put_off = told.get("put_off")
     cells.append(f"put off {len(put_off) if isinstance(put_off, list) else '?'}")
-    calls = f"{told.get('tensor_calls_captured')} captured, {told.get('tensor_calls_eager')} eager"
-    cells.append(f"{calls}, {told.get('calls_left')} calls left")
+    captured, eager = (int(str(told.get(f"tensor_calls_{name}", 0))) for name in ("captured", "eager"))
+    part = 100 * captured / max(captured + eager, 1)
+    cells.append(f"{captured} captured, {eager} eager ({part:.0f} %), {told.get('calls_left')} calls left")
     return " | ".join(cells)
 
 
