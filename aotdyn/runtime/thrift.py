@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from aotdyn import config
 from aotdyn.report import events
-from aotdyn.runtime import worth
 
 if TYPE_CHECKING:
     from aotdyn.runtime.entry import Entry
@@ -255,6 +254,8 @@ def _wanted(entry: Entry) -> int:
     if warm and not making_up:
         calls *= AGAIN
     if entry.unserved >= calls and entry.silent is None:
+        from aotdyn.runtime import worth  # which imports torch: packages are hooked before that is there
+
         entry.silent = not worth.names_operations(entry.code())
     return calls * SILENT if entry.silent and not made else calls
 
