@@ -19,7 +19,7 @@ from aotdyn.guards.tensors import innermost, plain_class
 from ..control import Break, NotConstant
 from ..flows import Flow
 from ..values import Array, Builtin, Class, Const, Mapping, Object, Scalar, Sequence, Tensor, Value, force
-from . import floats, leaf
+from . import floats, leaf, refused
 from .overlap import check_overlap, one_by_one
 
 HINTS = {
@@ -286,7 +286,7 @@ def _record(t: Any, target: Any, args: Items[Value], kwargs: dict[str, Value]) -
         tensor.fake.layout is not torch.strided for tensor in operands.tensors.values()
     ):
         raise Break(f"{name} of a sparse tensor: how many elements it holds isn't known", HINTS["dynamic-shape"])
-    raises = leaf.may_raise(name, operands.leaves)
+    raises = leaf.may_raise(name, operands.leaves) or refused.refuses(name, operands.leaves)
     seen = bool(t.postponed) or t.in_try()
     handled = raises and (seen or any(not isinstance(value, Tensor) or value.attrs for value in t.changed))
     if handled and t.impure:

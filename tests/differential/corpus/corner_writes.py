@@ -303,3 +303,28 @@ def found_and_kept(x, table):
     y = x + 1
     aotdyn.graph_break()
     return y * 2, type(found) is Key
+
+
+@program(lambda: (torch.zeros(2, 3), {"a": 1}))
+def a_bool_less_a_tensor_behind_changes(x, table):
+    table["b"] = 0.5
+    x[0] = 2
+    return True - x
+
+
+@program(lambda: (torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.int64), {"a": 1}))
+def integers_times_a_fraction_in_place_behind_changes(x, y, table):
+    table["b"] = 0.5
+    x[0] = 2
+    y *= 2.5
+    return x
+
+
+@program(lambda: (torch.zeros(2, 3), {"a": 1}))
+def bits_of_floats_behind_changes(x, table):
+    try:
+        table["b"] = 0.5
+        x[0] = 2
+        return x & 1
+    except NotImplementedError as error:
+        return str(error), x + 1
