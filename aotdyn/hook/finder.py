@@ -10,7 +10,7 @@ from types import ModuleType
 
 from aotdyn.hook.attach import log
 from aotdyn.hook.loader import HookedSourceLoader, HookedZipLoader
-from aotdyn.hook.select import Selection
+from aotdyn.hook.select import Selection, never
 
 
 class Finder:
@@ -31,6 +31,8 @@ class Finder:
     ) -> ModuleSpec | None:
         if name in self.after_import:
             return self._watched(name, path, target)
+        if never(name):  # most of what a program of torch's imports
+            return None
         selected = any(selection.named(name) for selection in self.selections)
         placed = () if selected else tuple(s for s in self.selections if s.by_place(name))
         if not selected and not placed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -60,7 +59,7 @@ class Selection:
 
     def excluded(self, name: str) -> bool:
         """Whether a module may not be hooked."""
-        return name.partition(".")[0] in NEVER or any(matches(pattern, name) for pattern in self.exclude)
+        return never(name) or any(matches(pattern, name) for pattern in self.exclude)
 
     def _named(self, name: str) -> bool:
         return not self.excluded(name) and any(matches(pattern, name) for pattern in self.packages)
@@ -80,6 +79,11 @@ class Selection:
         path = os.path.realpath(origin)
         inside = path.startswith(self.folder) and not any(part in path for part in _ADMIN_FOLDERS)
         return inside and not path.startswith(_standard_folder())
+
+
+def never(name: str) -> bool:
+    """Whether a module isn't hooked, whatever is asked for."""
+    return name.partition(".")[0] in NEVER
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -110,4 +114,4 @@ def _is_package(folder: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _standard_folder() -> str:
-    return os.path.join(os.path.realpath(sysconfig.get_path("stdlib")), "")
+    return os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")  # sysconfig takes milliseconds to say it
