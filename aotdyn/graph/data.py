@@ -1,9 +1,9 @@
 """Graphs as data: MessagePack by schema, targets by their durable names, and back to an equal graph.
 
 A decoded graph needs torch and torch.fx, nothing of torch's compilers.
-"""
 
-from __future__ import annotations
+Annotations are evaluated as the classes are made: see `runtime.variant`.
+"""
 
 import hashlib
 from collections.abc import Callable

@@ -58,5 +58,6 @@ def setup(names: tuple[str, ...] | None = None) -> None:
         root.addHandler(_handler)
         root.propagate = False
     for name in config.LOGS:
-        if name != "all":
-            logger(name).setLevel(logging.DEBUG if name in chosen else logging.NOTSET)
+        level = logging.DEBUG if name in chosen else logging.NOTSET
+        if name != "all" and logger(name).level != level:  # setting one goes through all loggers of the process
+            logger(name).setLevel(level)

@@ -3,9 +3,9 @@
 A kernel's directory is made beside its place and renamed into it, so it is
 whole or absent; its files are never written again, since processes map them
 into memory.
-"""
 
-from __future__ import annotations
+Annotations are evaluated as the classes are made: see `runtime.variant`.
+"""
 
 import errno
 import os
