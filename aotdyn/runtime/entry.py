@@ -17,7 +17,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -25,7 +25,7 @@ from aotdyn import collecting, config, errors, interrupted
 from aotdyn.guards import naming
 from aotdyn.report import events
 from aotdyn.runtime import binding, dispatch, reached, thrift, worth
-from aotdyn.runtime.served import Served
+from aotdyn.runtime.served import Line, Served, Tally
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
 if TYPE_CHECKING:
@@ -78,46 +78,6 @@ def _answer_miss(*args: Any) -> Any:
 
 def left(*_: Any) -> None:
     """The dispatcher of a function that the policy leaves to Python."""
-
-
-class Tally(NamedTuple):
-    """What was served: calls by graphs, calls of operators in these and at their breaks, seconds that kernels saved."""
-
-    graph_calls: int = 0
-    captured: int = 0
-    eager: int = 0
-    saved: float = 0.0
-
-    def plus(self, other: Tally) -> Tally:
-        """Both together."""
-        calls, captured, eager, saved = other
-        return Tally(self.graph_calls + calls, self.captured + captured, self.eager + eager, self.saved + saved)
-
-
-class Line:
-    """A bound variant in two forms that share their cells: `head` calls what `names` says, `probe` answers MISS."""
-
-    __slots__ = ("_read", "calls", "head", "probe", "variant")
-
-    def __init__(self, variant: Variant, bound: binding.Bound, **names: Callable[..., Any]) -> None:
-        self.variant = variant
-        self.probe = bound.function
-        function: Any = bound.function
-        self.head = types.FunctionType(function.__code__, {**function.__globals__, **names})
-        self.calls = bound.calls
-        self._read = 0
-
-    def graph_calls(self) -> int:
-        """How often the variant's graph has run. Reading the counter moves it, which is made up for."""
-        count = next(self.calls) - self._read
-        self._read += 1
-        return count
-
-    def tally(self) -> Tally:
-        """The same with the calls of operators that these were."""
-        count, variant = self.graph_calls(), self.variant
-        saved = 0.0 if variant.graph is None else count * events.saved_per_call(variant.graph)
-        return Tally(count, count * variant.operations, count * variant.eager_operations, saved)
 
 
 class Entry:

@@ -1,14 +1,19 @@
-"""Which modules each variant of an entry was made or bound for: the recompile limit asks (`runtime.limit`)."""
+"""What the variants of an entry have served: how many calls, and which modules.
+
+The counters ask for the one (`Tally`, by `Line`), the recompile limit for the other (`Served`; `runtime.limit`).
+"""
 
 from __future__ import annotations
 
+import types
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from aotdyn.guards.sources import Env, Source
+from aotdyn.report import events
 from aotdyn.runtime import binding
 from aotdyn.runtime.variant import Variant
 
@@ -57,3 +62,43 @@ def module_at(source: Source, env: Env) -> torch.nn.Module | None:
     except Exception:  # not there in this call
         return None
     return obj if isinstance(obj, torch.nn.Module) else None
+
+
+class Tally(NamedTuple):
+    """What was served: calls by graphs, calls of operators in these and at their breaks, seconds that kernels saved."""
+
+    graph_calls: int = 0
+    captured: int = 0
+    eager: int = 0
+    saved: float = 0.0
+
+    def plus(self, other: Tally) -> Tally:
+        """Both together."""
+        calls, captured, eager, saved = other
+        return Tally(self.graph_calls + calls, self.captured + captured, self.eager + eager, self.saved + saved)
+
+
+class Line:
+    """A bound variant in two forms that share their cells: `head` calls what `names` says, `probe` answers MISS."""
+
+    __slots__ = ("_read", "calls", "head", "probe", "variant")
+
+    def __init__(self, variant: Variant, bound: binding.Bound, **names: Callable[..., Any]) -> None:
+        self.variant = variant
+        self.probe = bound.function
+        function: Any = bound.function
+        self.head = types.FunctionType(function.__code__, {**function.__globals__, **names})
+        self.calls = bound.calls
+        self._read = 0
+
+    def graph_calls(self) -> int:
+        """How often the variant's graph has run. Reading the counter moves it, which is made up for."""
+        count = next(self.calls) - self._read
+        self._read += 1
+        return count
+
+    def tally(self) -> Tally:
+        """The same with the calls of operators that these were."""
+        count, variant = self.graph_calls(), self.variant
+        saved = 0.0 if variant.graph is None else count * events.saved_per_call(variant.graph)
+        return Tally(count, count * variant.operations, count * variant.eager_operations, saved)
