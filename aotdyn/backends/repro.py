@@ -13,7 +13,7 @@ import torch
 from aotdyn.backends import failures, jobs
 from aotdyn.backends.failures import Failure
 from aotdyn.backends.jobs import Job
-from aotdyn.graph import codegen
+from aotdyn.graph import LINES, codegen
 from aotdyn.guards import naming
 
 SCRIPT = '''"""{what}
@@ -82,7 +82,8 @@ def script(job: Job, failure: Failure, compiler: str) -> str:
     """The script for a job that failed."""
     program = job.graph()
     made = codegen.generate(program, name="graph")
-    names = [f"{name} = {_global(value)}" for name, value in made.globals.items() if not name.startswith("__")]
+    told = {name: value for name, value in made.globals.items() if not name.startswith("__") and name != LINES}
+    names = [f"{name} = {_global(value)}" for name, value in told.items()]
     modes = job.ambient
     said = textwrap.indent(failure.text.replace('"""', "'''").replace("\\", "/")[-3000:], "    ")
     return SCRIPT.format(

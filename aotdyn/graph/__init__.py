@@ -1,7 +1,7 @@
 """Graphs: built on fake tensors while tracing (`build`), kept as data (`data`), run as generated Python (`codegen`).
 
 `program` is the form in between: live targets, no fx. May import torch,
-torch.fx, msgspec, `aotdyn.errors` and guards.naming and guards.constants;
+torch.fx, msgspec, `aotdyn.errors` and guards.naming, constants and tensors;
 `build` alone loads `torch._subclasses`' fake mode (and with it
 `torch._dynamo`), at the first tensor.
 """
