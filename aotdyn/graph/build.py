@@ -36,6 +36,16 @@ DATA_READS = frozenset(("data_ptr", "tolist", "numpy", "__array__", "__dlpack__"
 """Methods that show data or its address; a fake tensor would answer some of them wrongly."""
 
 
+NEVER_FAKE = frozenset(
+    (
+        "_sobol_engine_draw",
+        "_sobol_engine_ff_",
+        "_sobol_engine_initialize_state_",
+        "_sobol_engine_scramble_",
+    )
+)
+"""Functions of torch whose C++ reads the data of whatever it is given, where a fake tensor has none."""
+
 QUANTIZED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
 """Dtypes that have no fakes: operators would mean something else to these."""
 
@@ -160,6 +170,8 @@ class GraphBuilder:
         self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], stack: Sequence[Frame]
     ) -> tuple[fx.Node, Any]:
         """Record and run a call. Leaves of `args` and `kwargs` are Operands and constants; FakeFailure on failure."""
+        if getattr(function, "__name__", "") in NEVER_FAKE:
+            raise FakeFailure("data-dependent", f"torch.{function.__name__} reads a tensor's data")
         return self._call("call_function", function, args, kwargs, stack)
 
     def call_method(

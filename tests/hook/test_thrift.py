@@ -271,8 +271,8 @@ def test_operations_in_a_code(body: str, names: bool) -> None:
 def test_what_a_process_puts_off_the_next_makes_up_for(project: Any) -> None:
     """At once, from the first call on, outermost first; the third finds it all, or leaves off."""
     project.write("lib/pkg.py", PACKAGE)
-    free = "thrift.EARLY = 0.0\\nthrift.FREE = thrift.MAKES_UP = float(os.environ['FREE'])\\n"
-    free = f"import os\\nfrom aotdyn.runtime import thrift\\n{free}"
+    free = "thrift.EARLY = 0.0\nthrift.FREE = thrift.MAKES_UP = float(os.environ['FREE'])\n"
+    free = f"import os\nfrom aotdyn.runtime import thrift\n{free}"
     project.write("app/app.py", free + textwrap.dedent(PROGRAM))
     project.folder = project.folder / "app"
     project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
