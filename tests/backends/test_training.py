@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import aotdyn
-from aotdyn.backends import packages, registry, training
+from aotdyn.backends import inductor, packages, registry, stored, training
 from aotdyn.report import events
 
 
@@ -38,7 +38,8 @@ def graphs_as_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         return torch.no_grad()(lambda *args: list(graph(*args)))
 
     monkeypatch.setattr(packages, "library", library)
-    monkeypatch.setattr(packages, "runner", runner)
+    for module in (stored, inductor):
+        monkeypatch.setattr(module, "runner", runner)
     events.reset()
 
 

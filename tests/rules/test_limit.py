@@ -98,7 +98,7 @@ def test_a_counter_that_is_looked_at_settles(own_cache, caplog):
     run(Told(3), 24)
     made, kept = traced() - before, stored()
     assert made == 16
-    assert [text.split(" ")[0] for text in caplog.messages] == ["Told.__call__", "Told.forward"]
+    assert [text.split(" ")[1] for text in caplog.messages] == ["Told.__call__", "Told.forward"]
     assert "`self.step` was 0, 1, 2, 3, 4, 5, 6 and 7, is 8" in caplog.messages[0]
     for start in (0, 5, 100):
         model = Told(3)

@@ -153,9 +153,15 @@ class Tracer:
     def import_name(self, namespace, name, fromlist, level):
         return self.value(__import__(name, namespace.obj, None, fromlist, level))
 
-    def raise_(self, cls, *args):
+    def raise_(self, cls, *args, **attributes):
         values = [each if isinstance(each, Value) else model.constant(each) for each in args]
-        raise Raised(Object(cls, payload=Sequence(tuple, values)))
+        made = Object(cls, payload=Sequence(tuple, values))
+        for name, value in attributes.items():
+            made.attrs[name] = model.constant(value)
+        raise Raised(made)
+
+    def own_dict(self, owner):
+        return getattr(owner.obj, "__dict__", None)
 
 
 def chain_of(exception):
