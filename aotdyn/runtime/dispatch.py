@@ -81,9 +81,12 @@ def fix(exc: BaseException) -> BaseException:
             if kept and kept[-1].tb_frame is caller and _stands_for(entry.tb_frame, caller):
                 kept.pop()
             entered = False
-            lines = _lines_of_step(entry)
-            kept += [entry] if lines is None else _entries(lines, shown)
-            shown = lines or shown
+            try:
+                lines = _lines_of_step(entry)
+                kept += [entry] if lines is None else _entries(lines, shown)
+                shown = lines or shown
+            except RecursionError:  # the stack is as deep as it may be: what is inlined isn't shown
+                kept.append(entry)
         entry = entry.tb_next
     chain: types.TracebackType | None = None
     for entry in reversed(kept):

@@ -30,7 +30,7 @@ from .control import LeaveAlone, LookedAt
 from .values import Const, Lazy, Scalar, Tensor, Value
 
 SIZED = "torch.empty"
-LARGE = 2**32
+LARGE = 2**24
 """Few sizes are as large, and most addresses are larger."""
 
 
