@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import dis
+import gc
 import io
 import math
 import random
@@ -230,6 +231,8 @@ def _call(module: types.ModuleType, declared: Program, function: Any, args: tupl
                 raise
             raised = _links(error, str(module.__file__), describe)
             end_frames(error)
+    with contextlib.redirect_stdout(out):
+        gc.collect(1)  # a frame that holds its own exception, with all that its other variables hold
     globals_ = {
         name: value
         for name, value in vars(module).items()
