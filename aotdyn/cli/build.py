@@ -12,7 +12,7 @@ from aotdyn.report import events
 from aotdyn.report.plural import counted
 
 UNBUILT = 4
-"Exit status of a build that leaves a graph without a kernel that could have one."
+"Exit status of a build that leaves a graph without a kernel that could have one, or can't keep what it has made."
 
 
 def configured() -> config.Options:
@@ -37,8 +37,9 @@ def prepare() -> None:
 
 
 def finish() -> int:
-    """Wait until all is compiled, say what came of it; the exit status, 0 if all has a kernel."""
+    """Wait until all is compiled, say what came of it; the exit status, 0 if all has a kernel and is kept."""
     from aotdyn.backends import pool
+    from aotdyn.runtime import cold
 
     mine = pool.current()
     assert mine is not None
@@ -54,6 +55,11 @@ def finish() -> int:
     print(f"aotdyn: built: {made}{there}", file=sys.stderr)
     for name, failure in mine.failed:
         print(f"  no kernel for {name}, which runs eagerly: {failure.what}", file=sys.stderr)
+    kept = cold.store()
+    if kept.root is None or not kept.writable:
+        print("aotdyn: and not stored: the cache can't be written, as is said above", file=sys.stderr)
+        print("  hint: name one of your own with `--cache` or AOTDYN_CACHE_DIR, and build again", file=sys.stderr)
+        return UNBUILT
     return UNBUILT if mine.failed else 0
 
 

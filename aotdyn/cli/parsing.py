@@ -28,7 +28,8 @@ ENDS = {
     "run": f"Exit status: the program's own; where that is 0, {COLD} by --require-warm, {UNWRITTEN} where --stats "
     "can't be written; 2 for wrong options.",
     "explain": "Exit status: the program's own; 2 for wrong options.",
-    "build": "Exit status: 4 where a graph is left without a kernel, else the program's own; 2 for wrong options.",
+    "build": "Exit status: 4 where a graph is left without a kernel or nothing could be stored, else the program's own;"
+    " 2 for wrong options.",
 }
 
 

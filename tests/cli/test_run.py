@@ -461,3 +461,12 @@ def test_a_cache_that_others_can_write_is_refused_once(project):
     trusting = project.run("--trust-cache", "app.py", env={"AOTDYN_BACKEND": "eager"})
     assert trusting.stdout == "tensor([2., 2.])\n", trusting.stderr
     assert list(project.cache.iterdir())
+
+
+def test_a_build_that_cannot_store_says_so(project):
+    project.write("app.py", "import torch\n\ndef f(x):\n    return x + 1\n\nprint(f(torch.ones(1)).item())\n")
+    argv = ("-m", "aotdyn", "build", "--backend", "eager", "--cache", "/proc/none", "app.py")
+    done = project.python(*argv, env={"AOTDYN_STRICT": "0"})
+    assert done.returncode == 4, done.stderr
+    assert done.stdout == "2.0\n"
+    assert "not stored" in done.stderr
