@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from aotdyn import api
+
 X = torch.arange(6.0).reshape(2, 3)
 
 
@@ -153,3 +155,10 @@ class MyList(list):
 class MyDict(dict):
     def __missing__(self, key: Any) -> Any:
         return key * 2
+
+
+def assert_compiles_whole(program: Callable[[torch.Tensor], Any]) -> None:
+    """A program is one graph, and gives what it gives plainly, at its first call and at the next."""
+    compiled = api.compile(program, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert_same(program(X.clone()), compiled(X.clone()))
