@@ -20,7 +20,7 @@ from aotdyn.guards import constants, naming
 from aotdyn.guards.sources import Source
 from aotdyn.runtime.variant import Instruction
 
-from .control import Unbuildable
+from .control import LookedAt, Unbuildable
 from .flows import Data, Drawn, Flow, Text
 from .opcodes.functions import CodeValue
 from .values import (
@@ -143,6 +143,8 @@ class Emitter:
             return self._const(v)
         if v.source is not None:
             return self.source(v.source)
+        if v in self.t.memoised:
+            raise LookedAt(frozenset((self.t.memoised[v],)))
         if hasattr(v, "rebuild"):
             return v.rebuild(self)
         builder = BUILDERS.get(type(v))

@@ -28,7 +28,7 @@ from aotdyn.guards.sources import Source
 from aotdyn.guards.tensors import plain_class
 from aotdyn.runtime.variant import FrameSpec, Inlined
 
-from .control import Break, LeaveAlone, Raised
+from .control import Break, LeaveAlone, LookedAt, Raised
 from .load import load
 from .sizes import STATIC, Policy, Sizes
 from .values import (
@@ -144,6 +144,7 @@ class Tracer:
         self.classes: dict[type, Class] = {}
         self.polyfills: dict[Any, Function] = {}
         self.changed: dict[Value, bool] = {}
+        self.memoised: dict[Value, Any] = {}  # what cached functions have given: see builtins.memoised
         self.changes = 0
         self.deque_changes: Counter[Value] = Counter()  # an iterator over one ends where it has changed
         # What the epilogue does behind all: a helper's name and its arguments, or something that emits itself.
@@ -449,6 +450,8 @@ class Tracer:
 
     def mutated(self, value: Value) -> None:
         """To be called before a value's state changes: remembers what the epilogue has to replay."""
+        if value in self.memoised:
+            raise LookedAt(frozenset((self.memoised[value],)))
         self.changes += 1
         if isinstance(value, Sequence) and issubclass(value.cls, collections.deque):
             self.deque_changes[value] += 1

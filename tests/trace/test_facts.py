@@ -69,6 +69,56 @@ def test_what_a_cache_keeps_is_the_same_object():
     assert CALLS == [3]
 
 
+@functools.lru_cache(maxsize=32)
+def parted(shape, parts):
+    rows, columns = shape
+    return [rows * parts, columns // parts], {0: rows}
+
+
+@functools.lru_cache(maxsize=32)
+def scaled(n):
+    return n * FACTOR[0]
+
+
+def test_cached_functions_of_sizes_that_vary_are_traced_into():
+    def f(x):
+        shape, _ = parted(tuple(x.shape), 3)
+        return x.reshape(shape) + 1
+
+    compiled = aotdyn.compile(f, backend="eager", fullgraph=True)
+    before = aotdyn.stats()["traced"]
+    for rows in (2, 5, 7, 9):
+        x = torch.arange(rows * 6.0).reshape(rows, 6)
+        torch.testing.assert_close(compiled(x), f(x))
+    assert aotdyn.stats()["traced"] == before + 2
+
+
+def changes_it(x):
+    shape, _ = parted(tuple(x.shape), 3)
+    shape[0] += 0
+    return x.reshape(shape)
+
+
+def returns_it(x):
+    return x + 1, parted(tuple(x.shape), 3)
+
+
+def reads_what_changes(x):
+    return x * scaled(x.shape[0])
+
+
+@pytest.mark.parametrize("f", [changes_it, returns_it, reads_what_changes], ids=lambda f: f.__name__)
+def test_what_a_cache_keeps_for_sizes_is_its_own(f):
+    compiled = aotdyn.compile(f, backend="eager")
+    for rows in (2, 5, 7):
+        x = torch.arange(rows * 6.0).reshape(rows, 6)
+        expected, found = f(x), compiled(x)
+        torch.testing.assert_close(found, expected)
+        if f is returns_it:
+            assert found[1] is expected[1]
+    assert aotdyn.stats()["graph_calls"]
+
+
 def test_cached_functions_of_tensors_run_in_python():
     @functools.lru_cache(maxsize=2)
     def twice(x):
