@@ -16,7 +16,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -365,7 +365,7 @@ class Entry:
         if known is not None:
             self.unserved = 0
             return known
-        if self.account is not None and not self._due():
+        if self.account is not None and not self._due(args):
             return None
         from aotdyn.runtime import limit
 
@@ -375,14 +375,18 @@ class Entry:
         traced = self._trace(args, found)
         return None if traced is None else self._bind_new(traced, args)
 
-    def _due(self) -> bool:
+    def _due(self, args: tuple[Any, ...]) -> bool:
         """Under thrift: whether this call, which nothing serves, is to be traced."""
         self.unserved += 1
         self.ran += 1
-        if not thrift.is_due(self, sys._getframe()):
+        if not thrift.is_due(self, sys._getframe(), args):
             return False
         self.unserved = 0
         return True
+
+    def made_for(self, args: Sequence[Any]) -> int:
+        """How many variants there are for calls like this one: those for modules of other classes aren't."""
+        return sum(not self._served.others(variant, args) for variant in self.variants)
 
     def undecided(self) -> bool:
         """Whether the policy may have calls of the function traced yet."""
@@ -516,13 +520,13 @@ class Entry:
             self._again(args)
             self._learn(args)
         variant = cold.trace(self, args)
+        if variant is not None and self.postponed and not variant.seconds:
+            self._pay()
         if variant is None or (self.account is not None and not thrift.is_worth(self, variant)):
             return None
         variant.restless = limit.rows(found.restless)
         self._lower(variant)
         self.variants.append(variant)
-        if self.postponed:
-            self._pay()
         if not variant.process_local:
             cold.save(self, variant)
             other = cold.foresee(self, variant, args)

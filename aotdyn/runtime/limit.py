@@ -14,6 +14,7 @@ stored, so that no process traces what an earlier one gave up.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -34,12 +35,21 @@ RESTS = 8
 """Verdicts of one entry that are kept apart; from then on one takes the place of all."""
 
 
-class Missed(msgspec.Struct, frozen=True):
-    """A variant that a call misses: the guards that fail, by number, and what they were read from."""
+class Missed:
+    """A variant that a call misses, and what its guards were read from."""
 
-    variant: Variant
-    env: Env
-    failed: list[int]
+    def __init__(self, variant: Variant, env: Env) -> None:
+        self.variant = variant
+        self.env = env
+
+    @functools.cached_property
+    def failed(self) -> list[int]:
+        """The guards that fail, by number."""
+        return list(self.failing())
+
+    def failing(self) -> Iterator[int]:
+        """The same one by one, as far as somebody asks."""
+        return iter(self.failed) if "failed" in self.__dict__ else binding.failures(self.variant, self.env)
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -50,17 +60,34 @@ class Count(msgspec.Struct, frozen=True):
 
 
 def count(variants: Iterable[Variant], served: Served, args: Sequence[Any], globals: dict[str, Any]) -> Count:
-    """What counts against the limit of a call that misses all `variants`."""
-    missed = list(_missed(variants, args, globals))
+    """What counts against the limit of a call that misses all `variants`.
+
+    Of most of a hundred variants for a hundred modules the first guard says that they don't count: the others aren't
+    looked at.
+    """
+    missed: dict[Missed, Source | None] = {}
     restless: dict[Source, None] = {}
-    for each in missed:
+    for each in _missed(variants, args, globals):
         restless.update(dict.fromkeys(known(each.variant)))
-    for each in missed:
-        owned = list(_owned(each))
-        if owned and all(served.knows(each.variant, module) for _, module in owned):
-            restless.update(dict.fromkeys(source for source, _ in owned))
-    counted = [each for each in missed if all(source in restless for source, _ in _owned(each))]
+        missed[each] = _of_another(each, served)
+    for each, other in missed.items():
+        if other is None:
+            restless.update(dict.fromkeys(source for source, _ in _owned(each)))
+    counted = [each for each, other in missed.items() if other is None or _moves(each, other, restless)]
     return Count(counted, [source for source in restless if _durable(source)])
+
+
+def _of_another(missed: Missed, served: Served) -> Source | None:
+    """A fact by which a variant is of another module than the call's; None where it served that, or there is none."""
+    for source, module in _owned(missed):
+        if not served.knows(missed.variant, module):
+            return source
+    return None
+
+
+def _moves(missed: Missed, other: Source, restless: dict[Source, None]) -> bool:
+    """Whether all that tells a variant of other modules from the call was seen to move on one."""
+    return other in restless and all(source in restless for source, _ in _owned(missed))
 
 
 def known(variant: Variant) -> Iterator[Source]:
@@ -88,12 +115,12 @@ def _missed(variants: Iterable[Variant], args: Sequence[Any], globals: dict[str,
             env = binding.environment(variant, args, globals)
         except binding.BindingMiss:
             continue
-        yield Missed(variant, env, list(binding.failures(variant, env)))
+        yield Missed(variant, env)
 
 
 def _owned(missed: Missed) -> Iterator[tuple[Source, Any]]:
     """Sources of failed guards that are a module's own, each with the outermost module that it is reached through."""
-    for i in missed.failed:
+    for i in missed.failing():
         guard = missed.variant.guards[i]
         if guard.kind in OWNED and guard.source >= 0:
             source = missed.env.sources[guard.source]
@@ -123,7 +150,7 @@ def verdict(found: Count, before: list[Variant], text: str, thrifty: bool = Fals
         return None
     last = found.counted[-1]
     if len(before) >= RESTS:
-        last = Missed(before[-1], Env(last.env.args, last.env.globals, before[-1].locals, _sources(before[-1])), [])
+        last = Missed(before[-1], Env(last.env.args, last.env.globals, before[-1].locals, _sources(before[-1])))
     moving = {each.env.sources[g.source] for each in found.counted for g in _failed(each) if g.source >= 0}
     moving.update(found.restless)
     return Variant(

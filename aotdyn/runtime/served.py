@@ -5,6 +5,7 @@ The counters ask for the one (`Tally`, by `Line`), the recompile limit for the o
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -19,26 +20,49 @@ from aotdyn.runtime.variant import Variant
 
 
 class Served:
-    """Which modules each variant of an entry was made or bound for, while they live."""
+    """Which modules each variant of an entry was made or bound for, while they live; and of which classes."""
 
     def __init__(self) -> None:
-        self._modules: dict[int, list[weakref.ref[Any]]] = {}
+        self._modules: dict[int, dict[int, weakref.ref[Any]]] = {}
+        self._classes: dict[int, set[str]] = {}
 
     def note(self, variant: Variant, args: Sequence[Any], globals: dict[str, Any]) -> None:
         """A variant serves this call."""
-        known = self._modules.setdefault(id(variant), [])
+        known = self._modules.setdefault(id(variant), {})
         env = binding.environment(variant, args, globals)
         for module in _modules(env):
-            if not any(each() is module for each in known):
-                known.append(weakref.ref(module))
+            known[id(module)] = weakref.ref(module, functools.partial(_gone, known, id(module)))
+        if (first := _class_of_first(args)) is not None:
+            self._classes.setdefault(id(variant), set()).add(first)
 
     def knows(self, variant: Variant, module: Any) -> bool:
         """Whether a variant served this very module."""
-        return any(each() is module for each in self._modules.get(id(variant), ()))
+        found = self._modules.get(id(variant), {}).get(id(module))
+        return found is not None and found() is module
+
+    def others(self, variant: Variant, args: Sequence[Any]) -> bool:
+        """Whether a variant served modules of other classes alone than that which this call has first."""
+        known = self._classes.get(id(variant))
+        return known is not None and _class_of_first(args) not in known
 
     def clear(self) -> None:
         """Forget all."""
         self._modules.clear()
+        self._classes.clear()
+
+
+def _gone(known: dict[int, weakref.ref[Any]], key: int, reference: weakref.ref[Any]) -> None:
+    """A module is gone: so is what was known of it, unless another has its number already."""
+    if known.get(key) is reference:
+        del known[key]
+
+
+def _class_of_first(args: Sequence[Any]) -> str | None:
+    """The class of the first module among the arguments, by name: it may end before the entry does."""
+    for arg in args:
+        if issubclass(kind := type(arg), torch.nn.Module):
+            return f"{kind.__module__}.{kind.__qualname__}"
+    return None
 
 
 def _modules(env: Env) -> list[torch.nn.Module]:

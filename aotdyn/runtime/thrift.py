@@ -14,6 +14,7 @@ import atexit
 import sys
 import time
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from aotdyn import config
@@ -41,7 +42,7 @@ LATER = 5.0
 Little is left to be done there."""
 SILENT = 4
 "One whose code names no operation on tensors waits for so many times as many calls."
-OWED = 6
+OWED = 4
 "What was called so often and put off in a process is what the next makes up for."
 LOADS = 1.0
 "Seconds that reading what is stored may take, whatever the share."
@@ -220,23 +221,23 @@ def too_busy(entry: Entry) -> bool:
     return not _put(entry, "loading has had its share of the time (thrift_share)")
 
 
-def is_due(entry: Entry, frame: Any) -> bool:
+def is_due(entry: Entry, frame: Any, args: Sequence[Any]) -> bool:
     """Whether a call that nothing serves is to be traced now; else notes after how many calls to ask again.
 
-    `frame` is where to begin to look for the callers. `entry.unserved` counts such calls, this one included.
+    `frame` is where to begin to look for the callers, `args` what the dispatcher was given. `entry.unserved` counts
+    such calls, this one included.
     """
     terms, calls = entry.extent.sparing, entry.unserved
     if terms == "program":
         return _is_due_now(entry)
     if entry.spec.offset:
         return time_left(terms) > 0 or _put(entry)
-    if entry.spec.qualname.rpartition(".")[2] in ASIDE:
-        assert entry.account is not None
-        entry.account.leave("a method that makes, keeps or shows an object: it is traced with what calls it")
+    if entry.account is not None and (reason := _never(entry, args)):
+        entry.account.leave(reason)
         return False
-    if calls < _wanted(entry):
+    if calls < _wanted(entry, args):
         return False
-    if not entry.ripe and _waits(entry, frame):
+    if _waits(entry, frame):
         # Where there is no time either, looking up the stack again and again would be all that it costs.
         entry.skip = min(calls, PATIENCE) // 2 if time_left(terms) > 0 else _later(calls)
         return False
@@ -245,9 +246,21 @@ def is_due(entry: Entry, frame: Any) -> bool:
     return _has_turn(entry) or _put(entry)
 
 
-def _wanted(entry: Entry) -> int:
+def _never(entry: Entry, args: Sequence[Any]) -> str:
+    """Why a package's function is never traced by itself; empty for most."""
+    if entry.spec.qualname.rpartition(".")[2] in ASIDE:
+        return "a method that makes, keeps or shows an object: it is traced with what calls it"
+    if entry.spec.cells and entry.ran == 1:
+        from aotdyn.runtime import callers
+
+        if callers.wraps(entry.code(), args[len(args) - len(entry.spec.cells) :]):
+            return "a wrapper: what it hands its arguments on to is traced by itself"
+    return ""
+
+
+def _wanted(entry: Entry, args: Sequence[Any]) -> int:
     """How many calls in a row that nothing serves a package's function waits for."""
-    made = len(entry.variants)
+    made = entry.made_for(args)
     if entry.ripe and not made:
         return 1
     calls = chosen().thrift_calls << max(made - 1, 0)
@@ -257,7 +270,7 @@ def _wanted(entry: Entry) -> int:
         from aotdyn.runtime import worth  # which imports torch: packages are hooked before that is there
 
         entry.silent = not worth.names_operations(entry.code())
-    return calls * SILENT if entry.silent and not made else calls
+    return calls * SILENT if entry.silent and not entry.variants else calls
 
 
 def never_repeats(entry: Entry, made: int) -> bool:
@@ -330,7 +343,7 @@ def _keep(entry: Entry, reason: str, seconds: float = 0.0) -> None:
 def _keep_owed() -> None:
     """At the end of the process: let the next one know what was often called of what was put off of packages."""
     for name, entry in _owing.items():
-        if name in _put_off and entry.ran >= OWED and not entry.variants:
+        if name in _put_off and entry.ran >= OWED * (SILENT if entry.silent else 1) and not entry.variants:
             _keep(entry, _put_off[name])
     _owing.clear()
 
@@ -345,9 +358,16 @@ def _name(entry: Entry) -> str:
 
 
 def _waits(entry: Entry, frame: Any) -> bool:
-    """Whether a caller that is called again, too, may be traced instead, with this one inlined in it."""
-    from aotdyn.runtime import cold
+    """Whether a caller that is called again, too, may be traced instead, with this one inlined in it.
 
+    What runs while a module is being made waits as well.
+    """
+    from aotdyn.runtime import callers, cold
+
+    if callers.under_construction(frame):
+        return True
+    if entry.ripe:
+        return False
     while frame is not None:
         caller = cold.entry_of(frame.f_code)
         ran = 0 if caller is None or caller is entry or not caller.undecided() else max(caller.ran, 1)

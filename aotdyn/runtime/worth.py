@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import functools
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -76,11 +77,26 @@ def names_operations(code: types.CodeType) -> bool:
     """
     import dis
 
-    if code.co_name in CALLS or not _operators().isdisjoint(code.co_names):
+    if names_operators(code):
         return True
-    if any(ins.opname == "BINARY_OP" and ins.argrepr.rstrip("=") in CALCULATES for ins in dis.get_instructions(code)):
-        return True
-    return any(names_operations(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    return any(
+        ins.opname == "BINARY_OP" and ins.argrepr.rstrip("=") in CALCULATES
+        for each in _nested(code)
+        for ins in dis.get_instructions(each)
+    )
+
+
+def names_operators(code: types.CodeType) -> bool:
+    """The same of names alone."""
+    return any(each.co_name in CALLS or not _operators().isdisjoint(each.co_names) for each in _nested(code))
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code, and all within."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _nested(each)
 
 
 @functools.cache

@@ -273,7 +273,8 @@ def test_what_a_process_puts_off_the_next_makes_up_for(project: Any) -> None:
     project.write("lib/pkg.py", PACKAGE)
     free = "thrift.EARLY = 0.0\nthrift.FREE = thrift.MAKES_UP = float(os.environ['FREE'])\n"
     free = f"import os\nfrom aotdyn.runtime import thrift\n{free}"
-    project.write("app/app.py", free + textwrap.dedent(PROGRAM))
+    told = "open('making', 'w').write(str(thrift.making_up))\n"
+    project.write("app/app.py", free + textwrap.dedent(PROGRAM) + told)
     project.folder = project.folder / "app"
     project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
     tight = {**ROOM, "AOTDYN_THRIFT_SHARE": "1e-9"}
@@ -283,10 +284,82 @@ def test_what_a_process_puts_off_the_next_makes_up_for(project: Any) -> None:
     cold, seen = _run(project, "next", {**tight, "FREE": "9"})
     assert seen["graph_calls"] > 34  # of hot's 40: where its argument begins to want gradients, some calls wait
     assert "pkg.hot" not in {each["function"] for each in seen["put_off"]}
+    assert (project.folder / "making").read_text() == "True"
     warm, seen = _run(project, "warm", {**tight, "FREE": "9"})
+    making = (project.folder / "making").read_text()
     assert warm == cold == project.python("app.py", env={"FREE": "0"}).stdout
     assert (seen["traced"], seen["guards_dropped"]) == (0, 0)
     assert seen["graph_calls"] > 38
+    assert making == "False"  # what was made, and was poor, isn't owed any more
+
+
+MODELS = """
+    import functools
+    import torch
+
+    def handed_on(function):
+        @functools.wraps(function)
+        def wrapper(self, *args, **kwargs):
+            if kwargs.get("twice", self.count - 1):
+                kwargs["twice"] = True
+            return function(self, *args, **kwargs)
+        return wrapper
+
+    def fill(parameter, value):
+        with torch.no_grad():
+            return (parameter * 0 + value).sin().add_(1)
+
+    class Base(torch.nn.Module):
+        count = 1
+
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3))
+            for i in range(9):
+                self.weight.data = self.filled(i)
+
+        def filled(self, value):
+            return fill(self.weight, value)
+
+        @handed_on
+        def forward(self, x, twice=False):
+            return (x * self.weight).sin().relu() + self.count
+
+    class First(Base): pass
+    class Second(Base): count = 2
+    class Third(Base): count = 3
+    class Fourth(Base): count = 4
+
+    class Other(Base):
+        @handed_on
+        def forward(self, x, twice=True):
+            return x.cos().exp()
+"""
+
+USES_MODELS = """
+    import torch, pkg
+
+    for kind in (pkg.First, pkg.Second, pkg.Third, pkg.Fourth, pkg.Other):
+        model = kind()
+        for _ in range(4):
+            print(model(torch.ones(3)).sum().item())
+"""
+
+
+def test_models_of_many_classes(project: Any) -> None:
+    """Each class has its turn as the first has; what builds them, and what only hands on, isn't traced."""
+    project.write("lib/pkg.py", MODELS)
+    project.write("app/app.py", USES_MODELS)
+    project.folder = project.folder / "app"
+    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    plain = project.python("app.py").stdout
+    cold, seen = _run(project, "cold", ROOM)
+    assert cold == plain
+    # The third and the fourth call of each class: one trace a class, of `forward` itself.
+    assert (seen["traced"], seen["graph_calls"], seen["put_off"], seen["left_alone"]) == (5, 10, [], [])
+    warm, seen = _run(project, "warm", ROOM)
+    assert warm == plain
+    assert (seen["traced"], seen["graph_calls"], seen["guards_dropped"]) == (0, 20, 0)
 
 
 def test_compile_knows_no_thrift(own_cache: None) -> None:

@@ -7,7 +7,7 @@ from torch import nn
 
 import aotdyn
 from aotdyn.report import events
-from aotdyn.runtime import cold
+from aotdyn.runtime import binding, cold, limit
 
 X = torch.ones(2, 3)
 
@@ -132,6 +132,37 @@ def test_a_hundred_modules_in_two_modes(own_cache):
             layer.train(mode)
             assert torch.equal(compiled(layer, X), call(layer, X))
         assert graphs() == before + 100
+
+
+class Deep(nn.Module):
+    def __init__(self, index):
+        super().__init__()
+        self.index = index
+        self.layers = nn.Sequential(*(nn.Linear(3, 3) for _ in range(9)))
+
+    def forward(self, x):
+        return self.layers(x * self.index)
+
+
+def test_variants_of_other_modules_are_not_looked_at_to_the_end(own_cache, monkeypatch):
+    """Of each only as many guards as say that it is of another module, or a hundred models would take seconds each."""
+    looked, seen = [], []
+    holds, count = binding.holds, limit.count
+
+    def counted(variants, *call):
+        del looked[:]
+        found = count(variants, *call)
+        seen.append((len(found.counted), len(looked), sum(len(variant.guards) for variant in variants)))
+        return found
+
+    monkeypatch.setattr(binding, "holds", lambda guard, env: looked.append(guard) or holds(guard, env))
+    monkeypatch.setattr(limit, "count", counted)
+    compiled = aotdyn.compile(call, backend="eager")
+    for layer in map(Deep, range(6)):
+        assert torch.equal(compiled(layer, X), call(layer, X))
+    assert len(seen) == 6
+    assert seen[-1][0] == 0
+    assert seen[-1][1] * 4 < seen[-1][2]
 
 
 def rows(x):

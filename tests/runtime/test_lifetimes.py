@@ -84,6 +84,8 @@ def test_a_long_program_does_not_grow() -> None:
     del model, x
     assert _kept() == kept
     assert sum(reference() is not None for reference in references) <= 2
+    served = [modules for entry in cold._entries.values() for modules in entry._served._modules.values()]
+    assert max(map(len, served)) < 20  # what is known of modules that are gone is gone, too
 
 
 def test_an_argument_goes_with_its_last_name():
