@@ -25,7 +25,7 @@ from torch import fx
 
 from aotdyn.graph import GENERATED, LINES, native
 from aotdyn.graph import program as programs
-from aotdyn.graph.effects import MODE_SETTERS, OPENERS, Modes
+from aotdyn.graph.effects import GRAD_SETTERS, MODE_SETTERS, OPENERS, GradMode, Modes
 from aotdyn.graph.program import Frame, Locate, Program, Ref, Step, locate
 
 BINARY: dict[str, type[ast.operator]] = {
@@ -114,7 +114,7 @@ class _Writer:
     def write(self, name: str | None) -> Generated:
         program = self.program
         targets = [step.target for step in program.steps]
-        modes = any(not isinstance(target, str) and _in(target, MODE_SETTERS) for target in targets)
+        modes = [target for target in targets if not isinstance(target, str) and _in(target, MODE_SETTERS)]
         opened = [
             self.first + i for i, target in enumerate(targets) if not isinstance(target, str) and _in(target, OPENERS)
         ]
@@ -126,7 +126,8 @@ class _Writer:
         self.column = 0
         body.append(self._new(ast.Return, self._expression(program.outputs[0] if program.bare else program.outputs)))
         if modes:
-            body = self._restoring(body, opened)
+            kept = GradMode if all(_in(target, GRAD_SETTERS) for target in modes) else Modes
+            body = self._restoring(body, opened, kept)
         self.line = self.start
         arguments = [self._new(ast.arg, f"a{number}") for number in range(self.first)]
         tree = self._new(
@@ -179,11 +180,11 @@ class _Writer:
         ]
         return made
 
-    def _restoring(self, body: list[ast.stmt], opened: Sequence[int]) -> list[ast.stmt]:
+    def _restoring(self, body: list[ast.stmt], opened: Sequence[int], modes: type) -> list[ast.stmt]:
         """`body`, with the modes put back where it raises: what a `with` of the user's would do."""
         state = self._new(ast.Name, "m", STORE)
         head: list[ast.stmt] = [
-            self._new(ast.Assign, [state], self._new(ast.Call, self._global("modes", Modes), [], []))
+            self._new(ast.Assign, [state], self._new(ast.Call, self._global("modes", modes), [], []))
         ]
         head += [
             self._new(ast.Assign, [self._store(value)], self._new(ast.Constant, None))

@@ -252,6 +252,21 @@ class Modes:
                 setter(self.sdp[name])
 
 
+GRAD_SETTERS: frozenset[Any] = frozenset((torch._C._set_grad_enabled, torch.set_grad_enabled))
+"Of the functions that change a mode those that turn gradients on or off."
+
+
+class GradMode:
+    """The same for a graph that changes no other mode than whether gradients are recorded: all modes take 10 us."""
+
+    def __init__(self) -> None:
+        self.grad = torch.is_grad_enabled()
+
+    def restore(self) -> None:
+        """Set it back."""
+        torch._C._set_grad_enabled(self.grad)
+
+
 def batching_level() -> int:
     """The innermost functorch level of the thread, 0 outside of any."""
     return _functorch.maybe_current_level() or 0

@@ -92,11 +92,15 @@ def passive(*_: Any) -> None:
     """A dispatcher that leaves the call to Python."""
 
 
-QUIET = 16
-"Looks at a package's function in which it met no tensor, after which it is looked at ever more rarely."
+QUIET = {"packages": 16, "program": 512}
+"""Looks at a function, by the terms that it is under (`thrift.terms`), in which it met no tensor, after which it is
+looked at ever more rarely."""
+
+RARELY = 16, 6
+"So many calls go by then without a look, and at most so often twice as many after each."
 
 _looks: dict[int, int] = {}
-"How often the calls of a code (by id) were looked at, and no tensor was found; far below 0 where that is of no matter."
+"How many more looks at a code (by id) that find no tensor are of no matter; below 0 where there were more."
 
 _unasked: dict[int, int] = {}
 "How many of the next calls of a code aren't looked at."
@@ -104,18 +108,19 @@ _unasked: dict[int, int] = {}
 
 def _seen_nothing(code: CodeType) -> None:
     """A call of a stub met no tensor."""
-    looks = _looks[id(code)] = _looks.get(id(code), 0) + 1
-    if looks == QUIET and not _is_sparing(code):
-        _looks[id(code)] = -(1 << 60)
-    elif looks >= QUIET:
-        _unasked[id(code)] = QUIET << min(looks - QUIET, 6)
+    left = _looks.get(id(code))
+    left = _looks[id(code)] = (_patience(code) if left is None else left) - 1
+    if left <= 0:
+        calls, doubled = RARELY
+        _unasked[id(code)] = calls << min(-left, doubled)
 
 
-def _is_sparing(code: CodeType) -> bool:
+def _patience(code: CodeType) -> int:
     from aotdyn.runtime import thrift
 
     seat = switchboard.seat_in(code)
-    return seat is not None and thrift.terms(of_the_program(switchboard.boards[seat.board].module)) == "packages"
+    terms = "" if seat is None else thrift.terms(of_the_program(switchboard.boards[seat.board].module))
+    return QUIET.get(terms, 1 << 60)
 
 
 _worth: Any = None

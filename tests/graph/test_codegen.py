@@ -15,7 +15,7 @@ import torch
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
-from aotdyn.graph import codegen
+from aotdyn.graph import codegen, effects
 from aotdyn.graph.program import Input, Program, Ref, Step
 
 
@@ -132,6 +132,16 @@ def test_modes_are_put_back_where_it_raises():
     with pytest.raises(RuntimeError):
         made(torch.ones(2, 3))
     assert state() == before
+
+
+def test_gradients_are_turned_on_again_where_it_raises():
+    """A graph that changes no other mode looks at none."""
+    steps = (Step(torch._C._set_grad_enabled, (False,), {}), Step(torch.mm, (Ref(0), Ref(0)), {}))
+    made = codegen.generate(program(1, *steps, outputs=(Ref(2),)), name="f")
+    assert effects.GradMode in made.globals.values()
+    with pytest.raises(RuntimeError):
+        codegen.to_function(program(1, *steps, outputs=(Ref(2),)))(torch.ones(2, 3))
+    assert torch.is_grad_enabled()
 
 
 def test_odd_keywords_and_unhashable_targets():

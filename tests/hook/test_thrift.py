@@ -113,6 +113,36 @@ def test_what_does_not_fit_is_put_off_and_told(project: Any) -> None:
     assert seen["put_off"] == []
 
 
+LATE = """
+    import torch
+    from aotdyn.hook import attach
+
+    looks = attach._worth or attach._with_torch()
+    asked, looks.meets_tensors = [], (lambda meets: lambda args: asked.append(args) or meets(args))(looks.meets_tensors)
+
+    def f(x):
+        return x + 1
+
+    for i in range(5000):
+        f(i)
+    print(len(asked) < 1000)
+    for i in range(2000):
+        last = f(torch.ones(2) * i)
+    print(last)
+"""
+
+
+def test_what_meets_no_tensor_is_looked_at_more_rarely(project: Any) -> None:
+    """The program's functions as well, and a tensor is found later."""
+    project.write("app/app.py", LATE)
+    project.folder = project.folder / "app"
+    plain = project.python("app.py").stdout
+    found, seen = _run(project, "cold", ROOM)
+    assert found == plain
+    assert seen["traced"] == 1
+    assert seen["graph_calls"] > 500
+
+
 def test_stubs_that_do_not_fit_are_put_off(project: Any) -> None:
     """A package that there is no time to rewrite is loaded as it is; a later process gives it stubs."""
     project.write("lib/pkg.py", PACKAGE)
