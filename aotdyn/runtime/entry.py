@@ -141,6 +141,8 @@ class Entry:
         "calls under thrift since a variant was last made or bound, none of which was served"
         self.ran = 0
         "all such calls"
+        self.callers_ran: dict[str, int] = {}
+        "how often callers that it has waited for were called themselves, by name"
         self.silent: bool | None = None
         "whether its code names no operation on tensors, or a trace was poor; None while nobody asked"
         self.skip = 0

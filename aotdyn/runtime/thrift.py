@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aotdyn.runtime.variant import Variant
 
 PATIENCE = 16
-"Calls, for each call of a caller that may be traced itself, in which a function waits for that."
+"Calls, for each call of a caller that may be traced itself, in which a function waits for that. It may have many."
 FREE = 2.5
 "Seconds that tracing may take of the program that is run, whatever its share."
 MAKES_UP = 4.0
@@ -40,6 +40,8 @@ LATER = 5.0
 """By this the packages' share is divided in a process that finds what an earlier one has stored.
 
 Little is left to be done there."""
+SETTLED = 15.0
+"Seconds that the share must exceed in such a process: a program that is run again and again settles."
 SILENT = 4
 "One whose code names no operation on tensors waits for so many times as many calls."
 OWED = 4
@@ -188,7 +190,7 @@ def time_left(terms: str, owed: bool = False) -> float:
     if making_up:
         return max(share, MAKES_UP) - loading - events.spent(SPENT)
     if warm:
-        return share / LATER - loading - events.spent(SPENT)
+        return max(share - SETTLED, 0.0) / LATER - loading - events.spent(SPENT)
     return max(share, EARLY) - loading - events.spent((*SPENT, "compile"))
 
 
@@ -368,13 +370,14 @@ def _waits(entry: Entry, frame: Any) -> bool:
         return True
     if entry.ripe:
         return False
+    ran, waits = entry.callers_ran, False
     while frame is not None:
         caller = cold.entry_of(frame.f_code)
-        ran = 0 if caller is None or caller is entry or not caller.undecided() else max(caller.ran, 1)
-        if entry.ran < PATIENCE * ran:
-            return True
+        if caller is not None and caller is not entry and caller.undecided():
+            ran[caller.name] = max(caller.ran, 1)
+            waits = True
         frame = frame.f_back
-    return False
+    return waits and entry.ran < PATIENCE * sum(ran.values())
 
 
 def bounded(options: config.Options, terms: str) -> config.Options:

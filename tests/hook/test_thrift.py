@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 import types
 from typing import Any
@@ -246,8 +247,9 @@ LOADED = ("aotdyn.trace.api", "torch._dynamo")
         ("packages", 100, "", LOADED[1:], 25 - 0.5 - 2),
         ("packages", 100, "", LOADED, 25 - 2),
         ("packages", 4, "", LOADED, 2 - 2),
-        ("packages", 100, "warm", LOADED, 5 - 2),
-        ("packages", 100, "warm", (), 5 - 1.5 - 2),  # the tracer takes as long to load, however small the share
+        ("packages", 100, "warm", LOADED, 2 - 2),
+        ("packages", 40, "warm", LOADED, 0 - 2),
+        ("packages", 100, "warm", (), 2 - 1.5 - 2),  # the tracer takes as long to load, however small the share
         ("packages", 100, "making_up", LOADED, 25 - 2),
         ("packages", 4, "making_up", LOADED, 4 - 2),
         ("program", 100, "warm", (), 25 - 1.5 - 2),
@@ -269,6 +271,30 @@ def test_the_share(
     monkeypatch.setattr(thrift, "sys", types.SimpleNamespace(modules=dict.fromkeys(loaded)))
     owed = terms == "owed"
     assert thrift.time_left("program" if owed else terms, owed) == pytest.approx(left)
+
+
+def test_a_function_of_many_callers_waits_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A helper that a hundred models call is hot by none of them."""
+    from aotdyn.runtime import cold
+
+    def first() -> bool:
+        return thrift._waits(helper, sys._getframe())
+
+    def second() -> bool:
+        return thrift._waits(helper, sys._getframe())
+
+    callers = {
+        each.__name__: types.SimpleNamespace(name=each.__name__, ran=5, undecided=lambda: True)
+        for each in (first, second)
+    }
+    monkeypatch.setattr(cold, "entry_of", lambda code: callers.get(code.co_name))
+    helper: Any = types.SimpleNamespace(ran=79, ripe=False, callers_ran={})
+    assert first()
+    helper.ran = 80
+    assert [first(), second(), first()] == [False, True, True]
+    callers["second"].ran = 6
+    helper.ran = 170
+    assert [first(), second(), first()] == [False, True, True]
 
 
 def test_what_is_read_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
