@@ -92,15 +92,8 @@ def passive(*_: Any) -> None:
     """A dispatcher that leaves the call to Python."""
 
 
-QUIET = {"packages": 16, "program": 512}
-"""Looks at a function, by the terms that it is under (`thrift.terms`), in which it met no tensor, after which it is
-looked at ever more rarely."""
-
-RARELY = 16, 6
-"So many calls go by then without a look, and at most so often twice as many after each."
-
 _looks: dict[int, int] = {}
-"How many more looks at a code (by id) that find no tensor are of no matter; below 0 where there were more."
+"How often the calls of a code (by id) were looked at and no tensor was found, beyond what is of no matter."
 
 _unasked: dict[int, int] = {}
 "How many of the next calls of a code aren't looked at."
@@ -108,19 +101,16 @@ _unasked: dict[int, int] = {}
 
 def _seen_nothing(code: CodeType) -> None:
     """A call of a stub met no tensor."""
-    left = _looks.get(id(code))
-    left = _looks[id(code)] = (_patience(code) if left is None else left) - 1
-    if left <= 0:
-        calls, doubled = RARELY
-        _unasked[id(code)] = calls << min(-left, doubled)
-
-
-def _patience(code: CodeType) -> int:
     from aotdyn.runtime import thrift
 
-    seat = switchboard.seat_in(code)
-    terms = "" if seat is None else thrift.terms(of_the_program(switchboard.boards[seat.board].module))
-    return QUIET.get(terms, 1 << 60)
+    looks = _looks.get(id(code))
+    if looks is None:
+        seat = switchboard.seat_in(code)
+        terms = "" if seat is None else thrift.terms(of_the_program(switchboard.boards[seat.board].module))
+        looks = -thrift.QUIET.get(terms, sys.maxsize)
+    _looks[id(code)] = looks + 1
+    if looks >= 0:
+        _unasked[id(code)] = thrift.unasked(looks)
 
 
 _worth: Any = None

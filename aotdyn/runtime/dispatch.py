@@ -126,17 +126,25 @@ def _ours(entry: types.TracebackType) -> bool:
     return entry.tb_frame.f_code.co_filename.startswith(PACKAGE) or "knext" in entry.tb_frame.f_globals
 
 
-def foreign_tracer() -> bool:
-    """Whether another tracer, or a mode that must see every operation, is at work: stubs then step aside."""
+def foreign_tracer(
+    dispatch_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack,
+    tracing_state: Callable[[], Any] = torch._C._get_tracing_state,
+    function_modes: Callable[[], int] = torch._C._len_torch_function_stack,
+    functorch: Callable[[], Any] = _functorch.peek_interpreter_stack,
+) -> bool:
+    """Whether another tracer, or a mode that must see every operation, is at work: stubs then step aside.
+
+    Guards without tensors ask at each call.
+    """
     return bool(
-        torch._C._len_torch_dispatch_stack()
-        or torch._C._get_tracing_state() is not None
-        or _functorch.peek_interpreter_stack() is not None
+        dispatch_modes()
+        or tracing_state() is not None
+        or functorch() is not None
         or forward_ad._current_level >= 0
         or torch.compiler.is_exporting()
         or torch._jit_internal.is_scripting()
         or _fx_tracing()
-        or _function_modes()
+        or (function_modes() and _function_modes())
     )
 
 

@@ -147,6 +147,10 @@ class Entry:
         "whether its code names no operation on tensors, or a trace was poor; None while nobody asked"
         self.skip = 0
         "how many of the next calls don't ask"
+        self.idle = 0
+        "how many of the next calls that nothing bound serves are taken for calls without tensors"
+        self._idle = 0
+        "calls in a row that met none"
         self.ripe = False
         "it has waited for its turn in an earlier process"
         self.needs = 0.0
@@ -272,6 +276,9 @@ class Entry:
             return None  # first of all, as in `first`
         if self.skip > 0:
             return self._skipped()
+        if self.idle > 0:
+            self.idle -= 1
+            return None
         if tracing.active or dispatch.foreign_tracer() or dispatch.foreign_values(args):
             return None
         if _traced_by_debugger(self.spec):
@@ -281,7 +288,8 @@ class Entry:
             if answer is not MISS and not self._tries():
                 return answer
         if self._thrifty and not self._worth_it(args):
-            return None
+            return self._met_none()
+        self._idle = 0
         if not self._lock.acquire(blocking=False):
             return None  # another thread traces, or this one met the function again while it does
         try:
@@ -306,10 +314,14 @@ class Entry:
 
     def _worth_it(self, args: tuple[Any, ...]) -> bool:
         """Whether this call meets tensors: its arguments, or what it names of its module."""
-        if worth.meets_tensors(args):
-            return True
-        named = (self.globals.get(name) for name in self.code().co_names)
-        return any(issubclass(type(obj), worth.MET) for obj in named)
+        return worth.meets_tensors(args) or worth.names_tensors(self.globals, self.code().co_names)
+
+    def _met_none(self) -> None:
+        """Such a call meets no tensor: after many in a row it is asked ever more rarely whether one does."""
+        self._idle += 1
+        beyond = self._idle - thrift.QUIET.get(self.extent.sparing, sys.maxsize)
+        if beyond > 0:
+            self.idle = thrift.unasked(beyond)
 
     def explain(self, args: tuple[Any, ...]) -> list[Reason]:
         """Why no variant fits: the first guard that fails of each, oldest first."""

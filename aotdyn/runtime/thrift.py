@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 16
 "Calls, for each call of a caller that may be traced itself, in which a function waits for that. It may have many."
+QUIET = {"packages": 16, "program": 512}
+"By terms: calls of a function that met no tensor, after which it is looked ever more rarely whether one does."
 FREE = 2.5
 "Seconds that tracing may take of the program that is run, whatever its share."
 MAKES_UP = 4.0
@@ -171,6 +173,11 @@ def terms(program: bool) -> str:
 def chosen() -> config.Options:
     """The options as they were when a function last came under its terms: to read them takes its time."""
     return _options or config.current()
+
+
+def unasked(beyond: int) -> int:
+    """How many calls go by without a look whether they meet tensors, behind so many that met none beyond `QUIET`."""
+    return 16 << min(beyond, 6)
 
 
 def time_left(terms: str, owed: bool = False) -> float:

@@ -130,6 +130,10 @@ LATE = """
     for i in range(2000):
         last = f(torch.ones(2) * i)
     print(last)
+    del asked[:]
+    for i in range(5000):
+        f(i)
+    print(len(asked) < 1000)
 """
 
 
