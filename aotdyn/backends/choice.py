@@ -92,7 +92,11 @@ def note(graph: str | None, verdict: Verdict) -> None:
 class Ways:
     """A graph's callable while it isn't settled which way its calls go."""
 
+    made = 0
+    "how many there were in this process"
+
     def __init__(self) -> None:
+        Ways.made += 1
         self._settled: Compiled | None = None
         self._hooked: Compiled | None = None
 

@@ -233,9 +233,18 @@ def handed_on(entry: Entry, moved: Moved) -> None:
             beforehand.note(variant, moved, store(entry.extent))
 
 
+unsettled: set[str] = set()
+"Graphs, by key, of which it wasn't settled when they were bound which way their calls go."
+
+
+def backend(extent: Extent) -> str | Any:
+    """The backend of an extent."""
+    return extent.backend or config.current().backend
+
+
 def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
     """The compiled graph of a variant, for inputs like these."""
-    from aotdyn.backends import registry
+    from aotdyn.backends import choice, registry
     from aotdyn.graph import data
     from aotdyn.runtime.binding import BindingMiss
 
@@ -251,12 +260,16 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
     extent = entry.extent
     with events.phase("compile" if fresh else "load"):
         chosen = config.current()
-        backend = extent.backend or chosen.backend
+        named = backend(extent)
         options = extent.backend_options
-        if registry.resolve(backend) == registry.Backend("inductor"):
+        if registry.resolve(named) == registry.Backend("inductor"):
             options = {**chosen.inductor(), **options}
         policy = registry.Policy(chosen.compile == "background", chosen.choose == "measured", chosen.freeze)
-        return registry.compile(known, inputs, backend, options, store(extent), key, fresh=fresh, policy=policy)
+        before = choice.Ways.made
+        made = registry.compile(known, inputs, named, options, store(extent), key, fresh=fresh, policy=policy)
+        if choice.Ways.made > before:
+            unsettled.add(key)
+        return made
 
 
 def continuation(

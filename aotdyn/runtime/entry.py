@@ -24,7 +24,7 @@ import torch
 from aotdyn import collecting, config, errors, interrupted
 from aotdyn.guards import naming
 from aotdyn.report import events
-from aotdyn.runtime import binding, dispatch, reached, thrift, worth
+from aotdyn.runtime import binding, dispatch, reached, thrift, weighing, worth
 from aotdyn.runtime.served import Line, Served, Tally
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
@@ -77,7 +77,7 @@ def _answer_miss(*args: Any) -> Any:
 
 
 def left(*_: Any) -> None:
-    """The dispatcher of a function that the policy leaves to Python."""
+    """The dispatcher of what the policy leaves to Python."""
 
 
 class Entry:
@@ -147,10 +147,8 @@ class Entry:
         "whether its code names no operation on tensors, or a trace was poor; None while nobody asked"
         self.skip = 0
         "how many of the next calls don't ask"
-        self.idle = 0
-        "how many of the next calls that nothing bound serves are taken for calls without tensors"
-        self._idle = 0
-        "calls in a row that met none"
+        self.idle = self._idle = 0
+        "how many of the next calls are taken for such without tensors; calls in a row that were"
         self.ripe = False
         "it has waited for its turn in an earlier process"
         self.needs = 0.0
@@ -159,6 +157,8 @@ class Entry:
         "whether an earlier process has put the function off (1), or several have (2)"
         self._debts: list[Variant] = []
         "its verdicts, as they are stored"
+        self.weight: weighing.Weight | None = None
+        self.scale: weighing.Scale | None = None
         self.account = thrift.account(self) if getattr(extent, "sparing", "") else None
         self._lock = threading.Lock()
         self._publish = publish or (lambda dispatcher: dispatch.install(name, dispatcher))
@@ -169,6 +169,8 @@ class Entry:
         """What the stub calls now."""
         if self.account is not None and self.account.verdict:
             return left
+        if self.lines and self.scale is not None:
+            return self.scale
         return self.lines[0].head if self.lines else self.first
 
     def publish_by(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -189,6 +191,7 @@ class Entry:
             self.variants, self.lines, self._unfit, self._last = [], [], set(), None
             self.rests, self._behind, self._given, self._left = [], [], 0, 0
             self.closed = self.loaded = self._told = False
+            self.weight = self.scale = None
             self._served.clear()
             self.moved, self.numbers = {}, frozenset()
             for home in self.homes:
@@ -317,7 +320,7 @@ class Entry:
         return worth.meets_tensors(args) or worth.names_tensors(self.globals, self.code().co_names)
 
     def _met_none(self) -> None:
-        """Such a call meets no tensor: after many in a row it is asked ever more rarely whether one does."""
+        """After many calls in a row without tensors it is asked ever more rarely whether one has some."""
         self._idle += 1
         beyond = self._idle - thrift.QUIET.get(self.extent.sparing, sys.maxsize)
         if beyond > 0:
@@ -423,7 +426,7 @@ class Entry:
         elif self.account is not None and verdict.poor:
             self.account.poor = max(self.account.poor, verdict.poor)
             self.silent = True
-        elif self.account is not None:
+        elif self.account is not None and weighing.holds(self, verdict):
             self.account.leave(verdict.leave)
 
     def clear_debts(self) -> None:
@@ -444,6 +447,7 @@ class Entry:
         self._retired = self.tally()
         self.variants, self.lines, self._unfit, self._last = [], [], set(), None
         self.rests, self._behind = [], []
+        self.weight = self.scale = None
         self._served.clear()
         self.install()
 
@@ -484,6 +488,7 @@ class Entry:
                 self._retired = self._retired.plus(old.tally())
         self.lines = [line, *(old for old in self.lines if old.variant is not variant)]
         self._last = line
+        weighing.begin(self, MISS)
         self.install()
         return line
 

@@ -292,12 +292,12 @@ def _has_turn(entry: Entry) -> bool:
     if time_left(entry.extent.sparing) <= 0:
         return False
     hottest = max(_heat, key=lambda name: _heat[name], default="")
-    if not entry.ripe and _heat.get(hottest, 0) > 4 * entry.unserved and hottest != _name(entry):
+    if not entry.ripe and _heat.get(hottest, 0) > 4 * entry.unserved and hottest != name(entry):
         _heat[hottest] //= 2  # it may not be called any more
         return False
-    _heat.pop(_name(entry), None)
-    _put_off.pop(_name(entry), None)
-    _owed.pop(_name(entry), None)
+    _heat.pop(name(entry), None)
+    _put_off.pop(name(entry), None)
+    _owed.pop(name(entry), None)
     return True
 
 
@@ -308,8 +308,8 @@ def _is_due_now(entry: Entry) -> bool:
         return _put_for_good(entry)
     if entry.needs > left + (0.0 if entry.postponed > 1 else DEBT):
         return _put(entry, f"tracing takes more than {entry.needs:.1f} s")
-    _put_off.pop(_name(entry), None)
-    _owed.pop(_name(entry), None)
+    _put_off.pop(name(entry), None)
+    _owed.pop(name(entry), None)
     return True
 
 
@@ -326,12 +326,12 @@ def _put(entry: Entry, reason: str = "tracing has had its share of the time (thr
     if not _put_off and not _owing:
         atexit.register(_keep_owed)
     calls = max(entry.unserved, 1)
-    _heat[_name(entry)] = calls
-    _put_off[_name(entry)] = reason
+    _heat[name(entry)] = calls
+    _put_off[name(entry)] = reason
     if entry.account is not None and entry.account.program:
-        _owed[_name(entry)] = reason
+        _owed[name(entry)] = reason
     if entry.extent.sparing == "packages" and entry.postponed < 2:
-        _owing[_name(entry)] = entry
+        _owing[name(entry)] = entry
     entry.skip = _later(calls)
     return False
 
@@ -362,7 +362,8 @@ def _later(calls: int) -> int:
     return max(1, min(calls // 2, 256))
 
 
-def _name(entry: Entry) -> str:
+def name(entry: Entry) -> str:
+    """The function's name, as it is told."""
     return f"{entry.spec.module}.{entry.spec.qualname}"
 
 
@@ -416,7 +417,7 @@ def is_worth(entry: Entry, variant: Variant) -> bool:
     if origin is not None:
         cold.keep_verdict(origin.spec, entry.extent, reason)
     entry.account.leave(reason)
-    events.left_alone(_name(entry), reason)
+    events.left_alone(name(entry), reason)
     return False
 
 

@@ -165,6 +165,10 @@ class Variant(msgspec.Struct):
     "it was thrift that decided so: it ends where there is none"
     operations: int = 0
     eager_operations: int = 0
+    instructions: int = 0
+    "of Python's that were traced: what a call saves"
+    weighed: str = ""
+    "the backend under which a verdict was given since calls cost more than they save: under others it doesn't hold"
     code: bytes = b""
     "marshalled code of the lowered prologue and epilogue"
     pool: list[Recipe] = []

@@ -187,6 +187,7 @@ def _variant(
         redraws=not t.impure and t.raises_into_handler and t.drawn,
         watched=watched,
         operations=calls,
+        instructions=t.position,
         process_local=list(t.process_local),
         locals=list(t.locals) or None,
         draws=[table.add(source) for source in t.draws],

@@ -142,10 +142,45 @@ def test_what_meets_no_tensor_is_looked_at_more_rarely(project: Any) -> None:
     project.write("app/app.py", LATE)
     project.folder = project.folder / "app"
     plain = project.python("app.py").stdout
-    found, seen = _run(project, "cold", ROOM)
+    found, seen = _run(project, "cold", {**ROOM, "AOTDYN_CHOOSE": "always"})
     assert found == plain
     assert seen["traced"] == 1
     assert seen["graph_calls"] > 500
+
+
+WEIGHED = """
+    import torch
+    from aotdyn.runtime import weighing
+
+    weighing.INSTRUCTION, weighing.LEAST = {seconds}, 0.0
+
+    def f(x):
+        x = x * 2 + 1
+        if x.sum() > -1e9:
+            return x.relu() + x.sin()
+
+    for i in range(400):
+        last = f(torch.ones(2) * i)
+    print(last)
+"""
+
+
+@pytest.mark.parametrize("pays", [False, True])
+def test_what_costs_more_than_it_saves_is_left_alone(project: Any, pays: bool) -> None:
+    """All pieces of a function together, and the next process leaves it alone from the start."""
+    project.write("app/app.py", textwrap.dedent(WEIGHED).replace("{seconds}", "1.0" if pays else "0.0"))
+    project.folder = project.folder / "app"
+    plain = project.python("app.py").stdout
+    found, seen = _run(project, "cold", ROOM)
+    assert found == plain
+    assert seen["traced"] == 2
+    assert ("f" in "".join(each["function"] for each in seen["left_alone"])) is not pays
+    assert (seen["graph_calls"] == 800) is pays
+    found, seen = _run(project, "warm", ROOM)
+    assert found == plain
+    assert (seen["traced"], seen["graph_calls"]) == (0, 800 if pays else 0)
+    found, seen = _run(project, "always", {"AOTDYN_THRIFT": "off"})
+    assert (found, seen["graph_calls"]) == (plain, 800)
 
 
 def test_stubs_that_do_not_fit_are_put_off(project: Any) -> None:
