@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import coverage
+import pytest
 
 LIBRARY = """
     import inspect, logging, sys, traceback, warnings
@@ -98,6 +99,7 @@ def test_frames_traces_and_torch_compile(project: Any) -> None:
 
 COVERED = """
     import coverage
+import pytest
     import torch
     import lib
 
@@ -216,6 +218,16 @@ def _graphs(project: Any) -> int:
     return int(Path(project.folder, "graphs.txt").read_text())
 
 
+NET = """
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return SCALE(self.linear(x))
+"""
+
 LONG = """
     import gc, sys, weakref
     import torch
@@ -231,13 +243,7 @@ LONG = """
             len(entry.variants) + len(entry.lines) for entry in list(entries)
         )
 
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = torch.nn.Linear(3, 3)
-
-        def forward(self, x):
-            return lib.scale(self.linear(x))
+    NET
 
     torch.manual_seed(0)
     net, references = Net(), []
@@ -264,10 +270,20 @@ LONG = """
 """
 
 
-def test_a_long_program_under_the_hook_does_not_grow(project: Any) -> None:
+@pytest.mark.parametrize("whose", ["program", "package"])
+def test_a_long_program_under_the_hook_does_not_grow(project: Any, whose: str) -> None:
     """10,000 calls, 1,000 shapes, modules made and dropped: what is kept stays the same, and no dead tensor lives."""
-    project.write("lib.py", LIBRARY)
-    project.write("app.py", LONG)
-    done = project.run("--backend", "eager", "--stats", "stats.json", "app.py")
+    options = []
+    if whose == "package":
+        project.write("lib/lib.py", LIBRARY + NET.replace("SCALE", "scale"))
+        project.env |= {"PYTHONPATH": f"{project.environment({})['PYTHONPATH']}:{project.folder / 'lib'}"}
+        project.env |= {"AOTDYN_THRIFT": "packages", "AOTDYN_THRIFT_SHARE": "1000"}
+        project.write("app/app.py", LONG.replace("NET", "Net = lib.Net"))
+        options = ["--package", "lib"]
+        project.folder = project.folder / "app"
+    else:
+        project.write("lib.py", LIBRARY)
+        project.write("app.py", LONG.replace("    NET\n", NET.replace("SCALE", "lib.scale")))
+    done = project.run("--backend", "eager", "--stats", "stats.json", *options, "app.py")
     assert done.returncode == 0, done.stderr + done.stdout
     assert json.loads((project.folder / "stats.json").read_text())["graph_calls"] > 9_000

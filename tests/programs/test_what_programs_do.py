@@ -1,4 +1,4 @@
-"""What programs do around hooked code: processes, threads, copies, pickles, other tracers, patches, reloads."""
+"""What programs do around hooked code: processes, threads, copies, other tracers, plugins, patches, reloads."""
 
 from __future__ import annotations
 
@@ -19,14 +19,28 @@ LIBRARY = """
     def scale(x):
         return x * 2
 
+    def summed(x):
+        y = x * 2
+        if torch.distributed.is_initialized():
+            torch.distributed.all_reduce(y)
+            y = y / torch.distributed.get_world_size() + torch.distributed.get_rank()
+        return y.relu()
+
     def task(i):
         torch.manual_seed(0)
         return Net()(torch.full((2, 3), float(i))).sum().item()
 """
 
+PLUGIN = """
+    import lib
+
+    def twice(x):
+        return lib.scale(lib.scale(x)).sin()
+"""
+
 PROGRAM = """
-    import asyncio, atexit, concurrent.futures, copy, importlib, inspect, io, multiprocessing, pickle, signal, sys
-    import cProfile, warnings
+    import asyncio, atexit, concurrent.futures, copy, importlib, importlib.metadata, inspect, io, multiprocessing
+    import cProfile, pickle, signal, sys, warnings
     import torch
     import lib
 
@@ -79,6 +93,16 @@ PROGRAM = """
         with torch.profiler.profile() as seen:
             net(x)
         show("profiler", any("mul" in each.key for each in seen.key_averages()))
+        for plugin in importlib.metadata.entry_points(group="lib.plugins"):
+            show("plugin", plugin.name, plugin.load()(x).sum().item(), plugin.load()(x).sum().item())
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        for ranks in (0, 3, 0):
+            if ranks:
+                torch.distributed.init_process_group("fake", store=FakeStore(), rank=ranks - 1, world_size=ranks)
+            show("ranks", *(lib.summed(x).sum().item() for _ in range(2)))
+            if ranks:
+                torch.distributed.destroy_process_group()
         lib.scale = lambda y: y * 5
         show("patched", net(x).sum().item())
         lib.Net.forward = lambda self, y: y - 1
@@ -99,8 +123,12 @@ PROGRAM = """
 def test_the_same_in_every_way(project: Any) -> None:
     project.write("lib.py", LIBRARY)
     project.write("app.py", PROGRAM)
+    project.write("plug.py", PLUGIN)
+    project.write("plug-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: plug\nVersion: 1.0\n")
+    project.write("plug-1.0.dist-info/entry_points.txt", "[lib.plugins]\nplug = plug:twice\n")
     plain = project.python("app.py")
     assert plain.returncode == 0, plain.stderr
+    assert "plugin plug" in plain.stdout
     for way in ("cold", "warm"):
         done = project.run("--backend", "eager", "--stats", f"{way}.json", "app.py")
         assert (done.returncode, done.stdout) == (0, plain.stdout), done.stderr
