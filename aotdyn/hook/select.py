@@ -76,7 +76,7 @@ class Selection:
         """Whether a source file lies in the folder."""
         if self.folder is None or not origin:
             return False
-        path = os.path.realpath(origin)
+        path = _real(origin)
         inside = path.startswith(self.folder) and not any(part in path for part in _ADMIN_FOLDERS)
         return inside and not path.startswith(_standard_folder())
 
@@ -110,6 +110,17 @@ def program_folder(script: str) -> str:
 
 def _is_package(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "__init__.py"))
+
+
+def _real(path: str) -> str:
+    """A file's path without links, as os.path.realpath; that of a folder is looked up once for all its modules."""
+    folder, name = os.path.split(path)
+    return os.path.realpath(path) if os.path.islink(path) else os.path.join(_real_folder(folder), name)
+
+
+@lru_cache(maxsize=1024)
+def _real_folder(path: str) -> str:
+    return os.path.realpath(path)
 
 
 @lru_cache(maxsize=1)

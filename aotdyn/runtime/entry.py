@@ -210,14 +210,9 @@ class Entry:
         """What has been served so far."""
         return functools.reduce(Tally.plus, (line.tally() for line in self.lines), self._retired)
 
-    def left_to_python(self) -> tuple[int, int]:
-        """Calls with tensors that no graph served; and an estimate of the calls of operators that these made.
-
-        That is known of a function alone of which some calls were captured.
-        """
-        calls = self._left + self._given
-        made = [each.operations + each.eager_operations for each in self.variants]
-        return calls, calls * sum(made) // max(len(made), 1)
+    def left_to_python(self) -> int:
+        """Calls with tensors that no graph served."""
+        return self._left + self._given
 
     def give_back(self) -> None:
         """The entry is given up: what it has counted goes over to the process's counters."""
@@ -686,13 +681,14 @@ def _counts() -> dict[str, Any]:
 
 def _counted(some: list[Entry]) -> dict[str, Any]:
     """What entries tell of themselves."""
+    from aotdyn.runtime import eager
+
     served = functools.reduce(Tally.plus, (entry.tally() for entry in some), Tally())
-    left_calls, eager = (sum(each) for each in zip((0, 0), *(entry.left_to_python() for entry in some), strict=True))
     return {
         "graph_calls": served.graph_calls,
         "tensor_calls_captured": served.captured,
-        "tensor_calls_eager": served.eager + eager,
-        "calls_left": left_calls,
+        "tensor_calls_eager": served.eager + eager.operations(some),
+        "calls_left": sum(entry.left_to_python() for entry in some),
         "seconds_saved": served.saved,
     }
 

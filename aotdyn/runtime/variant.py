@@ -169,6 +169,10 @@ class Variant(msgspec.Struct):
     "of Python's that were traced: what a call saves"
     weighed: str = ""
     "the backend under which a verdict was given since calls cost more than they save: under others it doesn't hold"
+    own: int = 0
+    "operations that were met outside of inlined functions which are hooked themselves"
+    shares: list[tuple[int, int, int]] = []
+    "such functions: their index in `inlined`, how often each was called, and the operations that were its own"
     code: bytes = b""
     "marshalled code of the lowered prologue and epilogue"
     pool: list[Recipe] = []

@@ -169,6 +169,10 @@ class Tracer:
         self.checks: list[Tensor] = []  # what must hold of data for this to be the path: see torch_.checks
         self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it
         self.operations = 0
+        self.nested = 0
+        "those that hooked functions made which the current one, or the outermost frame, has called"
+        self.shares: dict[tuple[str, str, str], list[int]] = {}
+        "hooked functions that were inlined: how often, and the operations that are their own"
         self.differentiating = False  # a backward pass is traced, which may be recorded itself
         self.gathers = False  # indices that look like one number stand for many: see flex_attention
         self.isolated: list[int] = []  # regions that change nothing outside: the serial of the first value of each
@@ -547,20 +551,33 @@ class Tracer:
         cells = {name: Cell() for name in code.co_cellvars}
         for name, cell in zip(code.co_freevars, f.closure):
             cells[name] = cell
+        key = ("", "", "")
         if f.obj is not None:
             row = Inlined(str(f.globals.obj.get("__name__")), f.qualname, digest(code))
-            self.inlined[row.module, row.qualname, row.digest] = row
+            key = row.module, row.qualname, row.digest
+            self.inlined[key] = row
             self.sizes.hand(row, bound)
         frame = Frame(self, code, f.globals, bound, cells, f.owner, f.path, self.frame, by_call)
         frame.stub = f.obj is not None and dispatcher_of(f.obj.__code__) is not None
         self.depth += 1
+        outer, self.nested = self.nested, 0
         try:
             value = frame.run()
         finally:
             self.depth -= 1
+            made = self._share(key, frame) if frame.stub else self.nested
+            self.nested = outer + made
         if self.sparing and frame.stub:
             self._called(frame)
         return value
+
+    def _share(self, key: tuple[str, str, str], frame: Any) -> int:
+        """A hooked function ends: note the operations that are its own; answers how many were made in it."""
+        made = self.operations - frame.entered
+        share = self.shares.setdefault(key, [0, 0])
+        share[0] += 1
+        share[1] += made - self.nested
+        return made
 
     def _called(self, frame: Any) -> None:
         """A stub has returned: one that is called on the same object time and again is a loop's body, better alone."""
