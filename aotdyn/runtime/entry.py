@@ -402,7 +402,7 @@ class Entry:
 
     def undecided(self) -> bool:
         """Whether the policy may have calls of the function traced yet."""
-        return self.account is not None and not (self.account.verdict or self.closed or self.needs)
+        return self.account is not None and not (self.account.verdict or self.closed or self.rests or self.needs)
 
     def heed(self, verdict: Variant) -> None:
         """A stored verdict: the policy has left the function to Python before, or put it off.
