@@ -396,9 +396,13 @@ class Entry:
         self.unserved = 0
         return True
 
-    def made_for(self, args: Sequence[Any]) -> int:
-        """How many variants there are for calls like this one: those for modules of other classes aren't."""
-        return sum(not self._served.others(variant, args) for variant in self.variants)
+    def made_for(self, args: Sequence[Any], enough: int) -> int:
+        """How many variants for calls like this one have served fewer than `enough` calls.
+
+        Those for modules of other classes aren't for this one.
+        """
+        proven = {id(line.variant) for line in self.lines if line.graph_calls() >= enough}
+        return sum(id(each) not in proven and not self._served.others(each, args) for each in self.variants)
 
     def undecided(self) -> bool:
         """Whether the policy may have calls of the function traced yet."""

@@ -28,13 +28,13 @@ PATIENCE = 16
 "Calls, for each call of a caller that may be traced itself, in which a function waits for that. It may have many."
 QUIET = {"packages": 16, "program": 512}
 "By terms: calls of a function that met no tensor, after which it is looked ever more rarely whether one does."
-FREE = 2.5
+FREE = 2.0
 "Seconds that tracing may take of the program that is run, whatever its share."
 MAKES_UP = 4.0
 "Seconds that it may take of whatever in a process that makes up for another."
 LOADING = {"aotdyn.trace.api": 0.5, "torch._dynamo": 1.0}
 "Seconds that what tracing needs takes to load: the first trace has to afford that as well."
-EARLY = 2.0
+EARLY = 1.25
 "Seconds that tracing may take of packages, whatever its share, in a process that finds no records."
 REWRITING = 2.0
 "Seconds that stubs of packages may take whatever the share; in a process that finds stored ones a quarter of them."
@@ -58,6 +58,8 @@ POOR = 2
 "Traces that weren't worth it, and none that was: a verdict."
 SEGMENTS = 3
 "Graphs of one function after which they are judged together."
+PROVEN = 2
+"A variant that has served so many times the calls that were waited for doesn't delay the next."
 FEW, REUSED = 3, 4
 "So many variants have to serve so many calls each before another is made."
 GUARDS = 50
@@ -269,8 +271,8 @@ def _never(entry: Entry, args: Sequence[Any]) -> str:
 
 def _wanted(entry: Entry, args: Sequence[Any]) -> int:
     """How many calls in a row that nothing serves a package's function waits for."""
-    made = entry.made_for(args)
-    if entry.ripe and not made:
+    made = entry.made_for(args, PROVEN * chosen().thrift_calls)
+    if entry.ripe and (entry.postponed or not made):
         return 1
     calls = chosen().thrift_calls << max(made - 1, 0)
     if warm and not making_up:
@@ -352,7 +354,7 @@ def _keep(entry: Entry, reason: str, seconds: float = 0.0) -> None:
 def _keep_owed() -> None:
     """At the end of the process: let the next one know what was often called of what was put off of packages."""
     for name, entry in _owing.items():
-        if name in _put_off and entry.ran >= OWED * (SILENT if entry.silent else 1) and not entry.variants:
+        if name in _put_off and entry.ran >= OWED * (SILENT if entry.silent else 1):
             _keep(entry, _put_off[name])
     _owing.clear()
 
