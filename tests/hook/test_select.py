@@ -49,6 +49,20 @@ def test_place(tmp_path):
     assert not selection.placed(None)
 
 
+def test_a_linked_file_is_where_it_leads_to(tmp_path):
+    """So is one in a linked folder."""
+    inside, outside = tmp_path / "app", tmp_path / "elsewhere"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "real.py").touch()
+    (inside / "out.py").symlink_to(outside / "real.py")
+    (outside / "in.py").symlink_to(inside / "real.py")
+    (inside / "linked").symlink_to(outside)
+    selection = Selection(folder=str(inside))
+    names = (inside / "real.py", outside / "in.py", inside / "out.py", inside / "linked" / "real.py")
+    assert [selection.placed(str(each)) for each in names] == [True, True, False, False]
+
+
 def test_program_folder_is_that_of_the_outermost_package(tmp_path):
     inner = tmp_path / "pkg" / "sub"
     inner.mkdir(parents=True)
