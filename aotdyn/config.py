@@ -2,7 +2,7 @@
 
 `current()` answers with all layers merged; `configure()` sets the topmost for
 the process, `overrides()` for a `with` block. May import: the standard
-library, msgspec, `aotdyn.errors`; tomllib loads where it is needed.
+library, msgspec, `aotdyn.errors`, `aotdyn.project`.
 """
 
 from __future__ import annotations
@@ -199,8 +199,8 @@ def current() -> Options:
     key = (environment, tuple(torch_layer.items()))
     if _memo is not None and _memo[0] == key:
         return _memo[1]
-    values = {**_project_layer(), **torch_layer, **_environment_layer(), **_arguments}
-    _memo = (key, Options(**values))
+    above = {**torch_layer, **_environment_layer(), **_arguments}
+    _memo = (key, Options(**{**_project_layer(above), **above}))
     return _memo[1]
 
 
@@ -316,28 +316,36 @@ def cxx_compiler() -> str:
     return ""
 
 
-def pyproject(start: Path) -> Path | None:
-    """The nearest pyproject.toml with a [tool.aotdyn] table, from `start` upwards."""
-    for folder in (start, *start.parents):
-        if _table(folder / "pyproject.toml") is not None:
-            return folder / "pyproject.toml"
-    return None
-
-
-def _project_layer() -> dict[str, Any]:
+def _project_layer(above: dict[str, Any]) -> dict[str, Any]:
+    """What the nearest pyproject.toml says, read once; `above` says which cache may have noted it."""
     global _project
     if _project is None:
-        path = pyproject(_project_start) if _project_start else None
-        if path is None:
+        from aotdyn import project
+
+        cache = _noting(above)
+        found = project.nearest(_project_start, cache) if _project_start else None
+        if found is None:
             with contextlib.suppress(OSError):
-                path = pyproject(Path.cwd())
-        _project = {} if path is None else _read_project(path)
+                found = project.nearest(Path.cwd(), cache)
+        _project = {} if found is None else _of_project(*found)
     return _project
 
 
-def _read_project(path: Path) -> dict[str, Any]:
+def _noting(above: dict[str, Any]) -> str | None:
+    """Root of the cache that notes what a pyproject.toml says, which may name another: that of the layers above it.
+
+    None where they want no cache, or none but of what is signed.
+    """
+    if above.get("disable") or above.get("cache_sign") or not above.get("cache", True):
+        return None
+    from aotdyn.store.environment import user_cache_dir
+
+    return str(above.get("cache_dir") or user_cache_dir() or "") or None
+
+
+def _of_project(path: Path, table: dict[str, Any]) -> dict[str, Any]:
     values = {}
-    for key, value in (_table(path) or {}).items():
+    for key, value in table.items():
         name = key.replace("-", "_")
         if name in _NOT_FROM_PROJECT:
             raise ConfigError(
@@ -349,24 +357,6 @@ def _read_project(path: Path) -> dict[str, Any]:
     if values.get("cache_dir"):
         values["cache_dir"] = str(path.parent / Path(values["cache_dir"]).expanduser())
     return values
-
-
-def _table(path: Path) -> dict[str, Any] | None:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    if b"aotdyn" not in data:
-        return None
-    import tomllib
-
-    try:
-        table = tomllib.loads(data.decode()).get("tool", {}).get("aotdyn")
-    except (ValueError, AttributeError) as error:
-        if b"[tool.aotdyn" not in data:
-            return None
-        raise ConfigError(f"pyproject.toml can't be read: {error}", where=str(path), hint="mend the file") from None
-    return table if isinstance(table, dict) else None
 
 
 def _environment_layer() -> dict[str, Any]:

@@ -16,6 +16,7 @@ def _fresh(monkeypatch, tmp_path):
     for variable in config._VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.delitem(sys.modules, "torch._dynamo.config", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     config.reset()
     yield

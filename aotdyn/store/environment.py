@@ -119,10 +119,10 @@ def default_dir() -> Path | None:
 
     if configured := config.current().cache_dir:
         return Path(configured).expanduser()
-    return _user_cache_dir()
+    return user_cache_dir()
 
 
-def _user_cache_dir() -> Path | None:
+def user_cache_dir() -> Path | None:
     """platformdirs' answer for `aotdyn`; on Linux without importing it (6 ms)."""
     if sys.platform == "linux":
         base = os.environ.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")

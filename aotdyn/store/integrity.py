@@ -46,6 +46,7 @@ class Kind(IntEnum):
     GRAPH = 2
     MODULE = 3
     MANIFEST = 4
+    PROJECTS = 5
 
 
 class Damaged(Exception):

@@ -12,13 +12,14 @@ from pathlib import Path
 from aotdyn.runtime.variant import FrameSpec, Variant
 from aotdyn.store import disk, kernels, records
 from aotdyn.store.environment import misdescribed, save_description
-from aotdyn.store.integrity import Damaged, Kind, Opened, Signing, check_directory, check_root, located, unseal
+from aotdyn.store.integrity import MAGIC, Damaged, Kind, Opened, Signing, check_directory, check_root, located, unseal
 from aotdyn.store.layout import (
     BESIDE,
     ENVIRONMENT,
     GRAPH,
     MANIFEST,
     MODULE,
+    PROJECTS,
     RECORD,
     TEMPORARY,
     VERSION,
@@ -268,7 +269,7 @@ class Inventory:
                 for path in environment.entries(folder):
                     removed.remove(kind, path)
             removed.remove("environments", environment.path)
-        if "environments" in removed.kinds or _is_number(f"{self.base}/{BESIDE[0]}"):
+        if "environments" in removed.kinds or self._notes():
             for name in _names(self.base):
                 if name in BESIDE or (TEMPORARY in name and beside(name)):
                     disk.remove(f"{self.base}/{name}")
@@ -277,6 +278,10 @@ class Inventory:
         except OSError:
             pass  # it isn't there, or holds what is somebody else's
         return removed
+
+    def _notes(self) -> bool:
+        """Whether what lies beside environments, where there is none, is a cache's: by what one of its files holds."""
+        return _is_number(f"{self.base}/{BESIDE[0]}") or _is_sealed(f"{self.base}/{PROJECTS}")
 
     def bound(self, limit: int, removed: Removed | None = None) -> int:
         """Evict down to `limit` bytes: see `evict.bound`. What is left, in bytes."""
@@ -359,3 +364,12 @@ def _age(path: str, now: float) -> float:
         return now - os.stat(path).st_mtime
     except OSError:
         return 0.0
+
+
+def _is_sealed(path: str) -> bool:
+    """Whether a file begins as those of a cache do."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False

@@ -10,6 +10,7 @@
                             misses/<frame key>         why the last calls that were traced again were
                             uses                       keys of the frames that processes loaded, 16 bytes each
          v1/size                                       what all of it took when it was last measured
+         v1/projects                                   what the pyproject.toml of projects say of aotdyn
 
 Every entry's file is immutable: it appears whole, by one rename, and is never written
 again. An entry's variants are the files of its directory, so two writers never
@@ -35,7 +36,8 @@ TEMPORARY = ".tmp-"
 WITHIN = ("records", "graphs", "modules", "kernels", "claims", "leases", "misses", "uses", ENVIRONMENT)
 "All that lies in an environment's directory, temporaries aside."
 
-BESIDE = ("size", "collecting")
+PROJECTS = "projects"
+BESIDE = ("size", "collecting", PROJECTS)
 "What lies beside the environments."
 
 # Regular expressions are compiled where they are first asked for: a start that is warm asks for keys alone.

@@ -148,7 +148,7 @@ def test_default_dir(monkeypatch, tmp_path):
 
     for base in ("", str(tmp_path), " "):
         monkeypatch.setenv("XDG_CACHE_HOME", base)
-        assert environment._user_cache_dir() == Path(platformdirs.user_cache_dir("aotdyn"))
+        assert environment.user_cache_dir() == Path(platformdirs.user_cache_dir("aotdyn"))
 
 
 def test_the_warm_path_imports_little():
