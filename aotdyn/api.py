@@ -6,10 +6,13 @@ import functools
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aotdyn import collecting, config, errors
 from aotdyn.runtime.extent import Extent
+
+if TYPE_CHECKING:
+    from aotdyn.rewrite.patches import Stubbing
 
 
 def compile(
@@ -101,24 +104,31 @@ def _compile(model: Any, extent: Extent) -> Any:
 
 
 def _function(function: types.FunctionType, extent: Extent) -> Callable[..., Any]:
-    from aotdyn.rewrite import originals, stubs
+    from aotdyn.rewrite import frames, originals
 
     code = originals.original(function.__code__)
-    if (
-        stubs.eligible(code)
-        or getattr(function, "__aotdyn_disable__", False)
-        or getattr(function, "_torchdynamo_disable", False)
-    ):
+    if getattr(function, "__aotdyn_disable__", False) or getattr(function, "_torchdynamo_disable", False):
         return function
-    module = function.__globals__.get("__name__") or ""
-    made = stubbed(function, code, stubs.spec_of(code, module), extent)
+    spec = frames.spec_of(code, function.__globals__.get("__name__") or "")
+    found = stubbing(code, spec, extent)
+    if found.obstacle():
+        return function
+    made = stubbed(function, found, spec, extent)
     made.__dict__["_torchdynamo_orig_callable"] = function
     return made
 
 
-def stubbed(function: types.FunctionType, code: types.CodeType, spec: Any, extent: Extent) -> types.FunctionType:
+def stubbing(code: types.CodeType, spec: Any, extent: Extent) -> Stubbing:
+    """How `code` becomes a stub: the store may have it."""
+    from aotdyn.rewrite.patches import Stubbing
+    from aotdyn.runtime import cold
+
+    return Stubbing(code, spec.module, None if cold.forgotten() else cold.store(extent))
+
+
+def stubbed(function: types.FunctionType, stubbing: Stubbing, spec: Any, extent: Extent) -> types.FunctionType:
     """A copy of `function` whose body stands behind a dispatcher of `extent`."""
-    stub, entry = _behind_dispatcher(code, spec, extent, function.__globals__)
+    stub, entry = _behind_dispatcher(stubbing, spec, extent, function.__globals__)
     made = types.FunctionType(
         stub, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -133,24 +143,24 @@ def stubbed(function: types.FunctionType, code: types.CodeType, spec: Any, exten
 
 
 def _behind_dispatcher(
-    code: types.CodeType, spec: Any, extent: Extent, globals: dict[str, Any]
+    stubbing: Stubbing, spec: Any, extent: Extent, globals: dict[str, Any]
 ) -> tuple[types.CodeType, Any]:
-    """The stub of `code` under a dispatcher of `extent`, and the entry behind that."""
-    from aotdyn.rewrite import originals, stubs
-    from aotdyn.rewrite.operation import dispatcher_name
+    """The stub of a code under a dispatcher of `extent`, and the entry behind that."""
+    from aotdyn.rewrite import originals
+    from aotdyn.rewrite.frames import dispatcher_name
     from aotdyn.runtime import cold, home
 
-    name = dispatcher_name(spec, extent.number)
+    name, code = dispatcher_name(spec, extent.number), stubbing.code
     originals.register(name, code)
     entry = cold.make_entry(name, spec, extent, globals, lambda: code)
     if not entry.homes and home.blocks_wanted():
         entry.homes.append(home.Hosted(name, entry.code))
-    return stubs.stub(code, name), entry
+    return stubbing.stub(name), entry
 
 
 def follow(function: types.FunctionType, made: types.FunctionType, entry: Any) -> None:
     """Let `made`, behind `entry`, take over what is set on `function` later: defaults, code."""
-    from aotdyn.rewrite import originals, stubs
+    from aotdyn.rewrite import frames, originals
     from aotdyn.runtime import cold
     from aotdyn.runtime.origin import Follower
 
@@ -162,11 +172,12 @@ def follow(function: types.FunctionType, made: types.FunctionType, entry: Any) -
         if made is None:
             return None
         code = originals.original(function.__code__)
-        if stubs.eligible(code):
+        spec = frames.spec_of(code, entry.spec.module)
+        found = stubbing(code, spec, entry.extent)
+        if found.obstacle():
             made.__code__ = code
             return None
-        spec = stubs.spec_of(code, entry.spec.module)
-        made.__code__, renewed = _behind_dispatcher(code, spec, entry.extent, function.__globals__)
+        made.__code__, renewed = _behind_dispatcher(found, spec, entry.extent, function.__globals__)
         return renewed
 
     Follower(function, made, entry, renew)
@@ -178,16 +189,17 @@ def _callable(model: Any, extent: Extent) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return model(*args, **kwargs)
 
-    from aotdyn.rewrite import stubs
-
-    spec = stubs.spec_of(call.__code__, __name__)
     import msgspec
+
+    from aotdyn.rewrite import frames
+
+    spec = frames.spec_of(call.__code__, __name__)
 
     kind = type(model) if not hasattr(model, "__qualname__") else model
     spec = msgspec.structs.replace(
         spec, module=getattr(kind, "__module__", None) or "builtins", qualname=f"{kind.__qualname__}"
     )
-    made = stubbed(cast(types.FunctionType, call), call.__code__, spec, extent)
+    made = stubbed(cast(types.FunctionType, call), stubbing(call.__code__, spec, extent), spec, extent)
     try:
         functools.update_wrapper(made, model)
     except AttributeError:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import torch
 
-from aotdyn.rewrite import originals, stubs
+from aotdyn.rewrite import frames, originals
 from aotdyn.rewrite.digest import digest
 from aotdyn.runtime.extent import Extent
 
@@ -33,16 +33,16 @@ def _template(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _compiled_call(model: torch.nn.Module, extent: Extent) -> Any:
-    from aotdyn.api import stubbed
+    from aotdyn.api import stubbed, stubbing
 
     cls = type(model)
     code = _template.__code__
     forward = getattr(cls.forward, "__code__", None)
     name = digest(originals.original(forward)) if forward is not None else digest(code)
     spec = msgspec.structs.replace(
-        stubs.spec_of(code, cls.__module__), qualname=f"{cls.__qualname__}.__call__", digest=name
+        frames.spec_of(code, cls.__module__), qualname=f"{cls.__qualname__}.__call__", digest=name
     )
-    return stubbed(_template, code, spec, extent)  # type: ignore[arg-type]
+    return stubbed(_template, stubbing(code, spec, extent), spec, extent)  # type: ignore[arg-type]
 
 
 _classes: dict[type, type] = {}

@@ -14,7 +14,7 @@ import msgspec
 import torch
 
 from aotdyn.backends.stored import Compiled
-from aotdyn.graph.program import Program
+from aotdyn.graph.program import Program, changed
 
 
 class FromTwoOn:
@@ -23,7 +23,7 @@ class FromTwoOn:
     def __init__(
         self, program: Program, make: Callable[[Program, list[torch.Tensor]], Compiled], few: Compiled
     ) -> None:
-        self._program = msgspec.structs.replace(
+        self._program = changed(
             program, inputs=[msgspec.structs.replace(item, unbacked=()) for item in program.inputs]
         )
         self._places = [(number, dim) for number, item in enumerate(program.inputs) for dim in item.unbacked]

@@ -49,15 +49,19 @@ class GraphData(msgspec.Struct, frozen=True, array_like=True):
     "as `dynamic`; empty where no input has such a dimension"
     ranges: list[tuple[tuple[int, int, int], ...]] = []
     "dimensions with least and most size; empty where no input has one"
+    key: str = ""
+    "the graph's own, without stacks, where it was asked for"
 
 
 _DECODER = msgspec.msgpack.Decoder(GraphData)
 _ENCODER = msgspec.msgpack.Encoder(order="sorted")
 
 
-def encode(graph: fx.GraphModule | Program) -> bytes:
-    """The graph as bytes; NotDurable where a target or an argument can't be named."""
-    return _ENCODER.encode(_Writer(_program(graph)).data())
+def encode(graph: fx.GraphModule | Program, keyed: bool = False) -> bytes:
+    """The graph as bytes, `keyed` with what kernels are found by; NotDurable where something in it can't be named."""
+    program = _program(graph)
+    written = _Writer(program).data()
+    return _ENCODER.encode(msgspec.structs.replace(written, key=key(program, stacks=False)) if keyed else written)
 
 
 def decode(data: bytes) -> fx.GraphModule:
@@ -94,6 +98,8 @@ def key(graph: fx.GraphModule | Program, stacks: bool = True, durable: bool = Tr
     `durable`, what has no durable form counts by its identity: a key for this
     process, while the graph lives.
     """
+    if isinstance(graph, Program) and graph.key and not stacks:
+        return graph.key
     return hashlib.blake2b(
         _ENCODER.encode(_Writer(_program(graph), stacks, durable).data(names=False)), digest_size=16
     ).hexdigest()
@@ -255,4 +261,4 @@ def _read(graph: GraphData) -> Program:
     none: list[Any] = [()] * len(graph.dynamic)
     rows = zip(graph.names, graph.dynamic, graph.unbacked or none, graph.ranges or none, strict=True)
     inputs = [Input(*row) for row in rows]
-    return Program(inputs, steps, tuple(_decode(item) for item in graph.outputs), graph.bare)
+    return Program(inputs, steps, tuple(_decode(item) for item in graph.outputs), graph.bare, graph.key)

@@ -66,6 +66,8 @@ class Program(msgspec.Struct):
     steps: list[Step]
     outputs: tuple[Any, ...]
     bare: bool = False
+    key: str = ""
+    "what `data.key` gives without stacks, of one that was read with it; another program is made by `changed`"
 
 
 def map_refs(value: Any, replace: Callable[[Any], Any], leaf: type | tuple[type, ...] = Ref) -> Any:
@@ -171,9 +173,14 @@ def _attribute(gm: fx.GraphModule, path: Any) -> Any:
     return found
 
 
+def changed(program: Program, **fields: Any) -> Program:
+    """Another program, which has some of the fields of this one, and not its key."""
+    return msgspec.structs.replace(program, key="", **fields)
+
+
 def static(program: Program) -> Program:
     """The same program with every size fixed."""
-    return msgspec.structs.replace(program, inputs=[Input(item.name) for item in program.inputs])
+    return changed(program, inputs=[Input(item.name) for item in program.inputs])
 
 
 def last_uses(program: Program) -> Mapping[int, int]:

@@ -35,7 +35,7 @@ SETTLED = 2.0
 "Seconds after which a file's time of change tells a new write from the last one; file systems count in up to two."
 
 _FORM = 4
-"Raise it when stubs or records get another form."
+"Raise it when records get another form; for that of stubs there is `names.FORM`."
 
 _store: tuple[Any, Any] | None = None
 _busy = threading.local()

@@ -28,8 +28,9 @@ from typing import NamedTuple
 from aotdyn.rewrite import dialect, names, protocol, tables
 from aotdyn.rewrite.assembler import Assembler, Chunk, Handler, Label
 from aotdyn.rewrite.dialect import header_units, version
+from aotdyn.rewrite.frames import VARARGS, VARKEYWORDS
 from aotdyn.rewrite.operation import Operation
-from aotdyn.rewrite.stubs import VARARGS, VARKEYWORDS, arguments, cell_indices
+from aotdyn.rewrite.stubs import arguments, cell_indices
 from aotdyn.rewrite.tables import Position
 from aotdyn.rewrite.unpack import unpack
 from aotdyn.runtime.variant import ResumePoint

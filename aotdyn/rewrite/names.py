@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+FORM = 4
+"Raise it when stubs get another form: stored ones are looked for by it."
+
 DISPATCHER = "__aotdyn_d_"
 SWITCHBOARD = "__aotdyn_s_"
 RESUME = "__aotdyn_resume_"

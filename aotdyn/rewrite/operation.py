@@ -6,29 +6,15 @@ body. It stands under the handlers and at the lines that it has there.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from types import CodeType
 
-from aotdyn.rewrite import dialect, names, protocol, tables
+from aotdyn.rewrite import dialect, protocol, tables
 from aotdyn.rewrite.assembler import Assembler, Chunk, Handler, Label
 from aotdyn.rewrite.dialect import Instruction, version
+from aotdyn.rewrite.frames import dispatcher_name
 from aotdyn.rewrite.tables import Position
-from aotdyn.runtime.variant import FrameSpec, ResumePoint
-
-
-def dispatcher_name(spec: FrameSpec, extent: str = "") -> str:
-    """Name in builtins of the dispatcher of `spec`: of a function's start, or of what follows a break."""
-    if not spec.offset:
-        return names.dispatcher_name(spec.qualname, spec.digest, extent, spec.module)
-    start = names.dispatcher_name(spec.qualname, spec.digest, "", spec.module)
-    name = f"{start}_{spec.offset}_{hashed(spec.params, spec.stack)[:8]}"
-    return f"{name}@{extent}" if extent else name
-
-
-def hashed(*what: object) -> str:
-    """A digest of plain values, the same in every process."""
-    return hashlib.sha256(repr(what).encode()).hexdigest()[:20]
+from aotdyn.runtime.variant import ResumePoint
 
 
 class Operation:

@@ -17,7 +17,7 @@ import msgspec
 
 from aotdyn.rewrite import blocks, dialect, names, originals
 from aotdyn.rewrite.dialect import Instruction, version
-from aotdyn.rewrite.operation import dispatcher_name, hashed
+from aotdyn.rewrite.frames import dispatcher_name, hashed
 from aotdyn.runtime.variant import FrameSpec, ResumePoint
 
 

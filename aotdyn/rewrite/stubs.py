@@ -9,21 +9,21 @@ from types import CodeType
 import msgspec
 
 from aotdyn.rewrite import digest as digests
-from aotdyn.rewrite import names, originals, tables
+from aotdyn.rewrite import names, tables
 from aotdyn.rewrite.assembler import Assembler, Chunk
 from aotdyn.rewrite.dialect import header_units, instructions, version
+from aotdyn.rewrite.frames import parameters, spec_of
 from aotdyn.rewrite.names import dispatcher_name
 from aotdyn.rewrite.protocol import Asking, Load
 from aotdyn.rewrite.question import added, question
 from aotdyn.rewrite.switchboard import Seat
 from aotdyn.rewrite.tables import Position, Region
-from aotdyn.runtime.variant import FrameSpec
 
 __all__ = ["StubInfo", "dispatcher_name", "eligible", "original", "parameters", "spec_of", "stub", "stub_tree"]
 
 LOAD_CONST, EXTENDED_ARG, IF_NONE = (opmap[name] for name in ("LOAD_CONST", "EXTENDED_ARG", "POP_JUMP_FORWARD_IF_NONE"))
 _MOVES = frozenset(opmap[name] for name in version.MOVES) | {EXTENDED_ARG}
-OPTIMIZED, VARARGS, VARKEYWORDS = 0x1, 0x4, 0x8
+OPTIMIZED = 0x1
 SUSPENDING = 0x20 | 0x80 | 0x100 | 0x200
 "generator, coroutine, iterable coroutine, async generator"
 
@@ -76,24 +76,6 @@ def does_nothing(code: CodeType) -> bool:
     Setters that it may run are functions of their own.
     """
     return _MOVES.issuperset(code.co_code[::2])
-
-
-def parameters(code: CodeType) -> tuple[str, ...]:
-    """Names of all arguments in `co_varnames` order, with those of `*args` and `**kwargs`."""
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & VARARGS) + bool(code.co_flags & VARKEYWORDS)
-    return code.co_varnames[:count]
-
-
-def spec_of(code: CodeType, module: str) -> FrameSpec:
-    """What the dispatcher at the start of `code` (a stub or an original) is handed.
-
-    A stub's spec has the digest of its dispatcher's name, with the order among equal functions.
-    """
-    stubbed = originals.dispatcher_of(code)
-    digest = "".join(names.digest_in(stubbed)) if stubbed else digests.digest(code)
-    cells = code.co_cellvars + code.co_freevars
-    return FrameSpec(module, code.co_qualname, digest, params=parameters(code), cells=cells)
 
 
 def stub(code: CodeType, dispatcher: str | Seat) -> CodeType:

@@ -387,8 +387,10 @@ def save(entry: Entry, variant: Variant) -> None:
         return
     with events.phase("store"):
         kept = store(entry.extent)
-        if variant.graph is not None and not kept.save_graph(variant.graph, data.encode(_graphs[variant.graph])):
-            return
+        if variant.graph is not None:
+            written = data.encode(_graphs[variant.graph], keyed=True)
+            if not kept.save_graph(variant.graph, written):
+                return
         if kept.save(variant):
             events.count("variants_stored")
 

@@ -128,3 +128,12 @@ def test_a_graph_inside_the_graph():
     x = torch.ones(2)
     (found,) = codegen.to_function(back)(x, torch.tensor(True))
     torch.testing.assert_close(found[0], x + x)
+
+
+def test_a_graph_that_is_read_knows_its_key_and_another_made_of_it_does_not():
+    back = data.decode_program(data.encode(program(), keyed=True))
+    assert back.key == data.key(back, stacks=False) == data.key(program(), stacks=False)
+    assert data.key(back) == data.key(program())
+    other = programs.changed(back, outputs=back.outputs[:1])
+    assert data.key(other, stacks=False) == data.key(programs.changed(program(), outputs=other.outputs), stacks=False)
+    assert not programs.static(back).key
