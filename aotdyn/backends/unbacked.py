@@ -23,9 +23,7 @@ class FromTwoOn:
     def __init__(
         self, program: Program, make: Callable[[Program, list[torch.Tensor]], Compiled], few: Compiled
     ) -> None:
-        self._program = changed(
-            program, inputs=[msgspec.structs.replace(item, unbacked=()) for item in program.inputs]
-        )
+        self._program = changed(program, inputs=[msgspec.structs.replace(item, unbacked=()) for item in program.inputs])
         self._places = [(number, dim) for number, item in enumerate(program.inputs) for dim in item.unbacked]
         self._varying = [number for number, item in enumerate(program.inputs) if item.dynamic]
         self._make = make

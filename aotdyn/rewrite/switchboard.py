@@ -14,14 +14,16 @@ import builtins
 import threading
 from collections.abc import Callable, Mapping
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from aotdyn.rewrite import names
 
 Dispatcher = Callable[..., Any]
 
 
-class Seat(NamedTuple):
+class Seat(msgspec.Struct, frozen=True):
     """Where a stub finds its dispatcher: a switchboard's name in builtins, and a number."""
 
     board: str

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aotdyn import config, errors
-from aotdyn.report import events, logs
+from aotdyn.report import events
 from aotdyn.rewrite import switchboard
-from aotdyn.runtime import dispatch, home, reached, thrift
+from aotdyn.runtime import dispatch, home, reached
 from aotdyn.runtime.continuation import Continuation
 from aotdyn.runtime.extent import HOOK, PACKAGES, PROGRAM, Extent
 
@@ -84,7 +84,10 @@ def load(entry: Entry) -> list[Variant]:
         return []
     with events.phase("load"):
         found = store(entry.extent).load(entry.spec)
-    thrift.warm = thrift.warm or bool(found and entry.account)
+    if found and entry.account:
+        from aotdyn.runtime import thrift
+
+        thrift.warm = True
     for verdict in (each for each in found if each.verdict):
         entry.heed(verdict)
     found = [each for each in found if not each.verdict]
@@ -156,6 +159,7 @@ def leave_store() -> None:
 
 def trace(entry: Entry, args: tuple[Any, ...]) -> Variant | None:
     """Trace a call; None where that failed (and the failure was told)."""
+    from aotdyn.report import logs
     from aotdyn.store import records
 
     spec = entry.spec
@@ -193,6 +197,8 @@ def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
 
         chosen = _options(extent)
         if extent.sparing:
+            from aotdyn.runtime import thrift
+
             chosen = thrift.bounded(chosen, extent.sparing)
         known = beforehand.expected(chosen, store(extent)) if not forgotten() else beforehand.nothing
         sizes = Policy(entry.moved, not chosen.assume_static_by_default, entry.numbers, known)
@@ -366,6 +372,7 @@ def install_stub(
     `program` says that the function is of the program that is run, and not of a package that is hooked as well.
     """
     from aotdyn.rewrite import originals
+    from aotdyn.runtime import thrift
 
     dispatch.install_runtime()
     extent = {"": HOOK, "program": PROGRAM, "packages": PACKAGES}[thrift.terms(program)]

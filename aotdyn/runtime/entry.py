@@ -24,16 +24,17 @@ import torch
 from aotdyn import collecting, config, errors, interrupted
 from aotdyn.guards import naming
 from aotdyn.report import events
-from aotdyn.runtime import binding, dispatch, reached, thrift, weighing, worth
+from aotdyn.runtime import binding, dispatch, reached, worth
 from aotdyn.runtime.served import Line, Served, Tally
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
 if TYPE_CHECKING:
     from aotdyn.guards.kinds import Reason
     from aotdyn.guards.sources import Source
-    from aotdyn.runtime import limit
+    from aotdyn.runtime import limit, weighing
     from aotdyn.runtime.home import Home
     from aotdyn.runtime.moved import Moved
+    from aotdyn.runtime.thrift import Account
 
 MISS = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 """What a variant's function answers `others` where its guards fail."""
@@ -159,7 +160,13 @@ class Entry:
         "its verdicts, as they are stored"
         self.weight: weighing.Weight | None = None
         self.scale: weighing.Scale | None = None
-        self.account = thrift.account(self) if getattr(extent, "sparing", "") else None
+        self.account: Account | None = None
+        self._quiet = sys.maxsize
+        "calls without tensors after which it isn't asked at each whether it has some"
+        if terms := getattr(extent, "sparing", ""):
+            from aotdyn.runtime import thrift
+
+            self.account, self._quiet = thrift.account(self), thrift.QUIET[terms]
         self._lock = threading.Lock()
         self._publish = publish or (lambda dispatcher: dispatch.install(name, dispatcher))
         entries.add(self)
@@ -317,8 +324,10 @@ class Entry:
     def _met_none(self) -> None:
         """After many calls in a row without tensors it is asked ever more rarely whether one has some."""
         self._idle += 1
-        beyond = self._idle - thrift.QUIET.get(self.extent.sparing, sys.maxsize)
+        beyond = self._idle - self._quiet
         if beyond > 0:
+            from aotdyn.runtime import thrift
+
             self.idle = thrift.unasked(beyond)
 
     def explain(self, args: tuple[Any, ...]) -> list[Reason]:
@@ -342,7 +351,7 @@ class Entry:
         self.misses += 1
         if self.closed and self.misses & (self.misses - 1):
             return None  # past the limit, arms are tried again ever more rarely
-        if self.account is not None and thrift.too_busy(self):
+        if self.account is not None and self._too_busy():
             return None
         if not self.loaded:
             self.loaded = True
@@ -360,6 +369,12 @@ class Entry:
                 interrupted.hand_on(error)
                 cold.failed(self, error)
                 return None
+
+    def _too_busy(self) -> bool:
+        """Under thrift: whether there is no time even to look into the store."""
+        from aotdyn.runtime import thrift
+
+        return thrift.too_busy(self)
 
     def _take(self, stored: list[Variant]) -> None:
         """Have what is stored; what the policy has decided ends where there is no thrift."""
@@ -379,7 +394,7 @@ class Entry:
             return known
         if self.account is not None and not self._due(args):
             return None
-        from aotdyn.runtime import limit
+        from aotdyn.runtime import limit, thrift
 
         found = limit.count(self._fit(), self._served, args, self.globals)
         if self._at_limit(found) or thrift.never_repeats(self, len(found.counted)):
@@ -389,6 +404,8 @@ class Entry:
 
     def _due(self, args: tuple[Any, ...]) -> bool:
         """Under thrift: whether this call, which nothing serves, is to be traced."""
+        from aotdyn.runtime import thrift
+
         self.unserved += 1
         self.ran += 1
         if not thrift.is_due(self, sys._getframe(), args):
@@ -418,6 +435,8 @@ class Entry:
             if self.account is None:
                 self._pay()
                 return
+            from aotdyn.runtime import thrift
+
             self.needs = max(self.needs, verdict.seconds)
             self.postponed = max(self.postponed, verdict.postponed or 2)
             self.ripe = self.postponed == 1
@@ -425,8 +444,11 @@ class Entry:
         elif self.account is not None and verdict.poor:
             self.account.poor = max(self.account.poor, verdict.poor)
             self.silent = True
-        elif self.account is not None and weighing.holds(self, verdict):
-            self.account.leave(verdict.leave)
+        elif self.account is not None:
+            from aotdyn.runtime import weighing
+
+            if weighing.holds(self, verdict):
+                self.account.leave(verdict.leave)
 
     def clear_debts(self) -> None:
         """Take back what earlier processes have stored of putting the function off."""
@@ -487,7 +509,10 @@ class Entry:
                 self._retired = self._retired.plus(old.tally())
         self.lines = [line, *(old for old in self.lines if old.variant is not variant)]
         self._last = line
-        weighing.begin(self, MISS)
+        if self.account is not None:
+            from aotdyn.runtime import weighing
+
+            weighing.begin(self, MISS)
         self.install()
         return line
 
@@ -532,7 +557,7 @@ class Entry:
 
     @collecting.ending_frames()
     def _trace(self, args: tuple[Any, ...], found: limit.Count) -> Variant | None:
-        from aotdyn.runtime import cold, limit
+        from aotdyn.runtime import cold, limit, thrift
 
         if self.variants:
             self._again(args)

@@ -9,8 +9,9 @@ import functools
 import types
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 
 from aotdyn.guards.sources import Env, Source
@@ -88,7 +89,7 @@ def module_at(source: Source, env: Env) -> torch.nn.Module | None:
     return obj if isinstance(obj, torch.nn.Module) else None
 
 
-class Tally(NamedTuple):
+class Tally(msgspec.Struct, frozen=True):
     """What was served: calls by graphs, calls of operators in these and at their breaks, seconds that kernels saved."""
 
     graph_calls: int = 0
@@ -98,8 +99,12 @@ class Tally(NamedTuple):
 
     def plus(self, other: Tally) -> Tally:
         """Both together."""
-        calls, captured, eager, saved = other
-        return Tally(self.graph_calls + calls, self.captured + captured, self.eager + eager, self.saved + saved)
+        return Tally(
+            self.graph_calls + other.graph_calls,
+            self.captured + other.captured,
+            self.eager + other.eager,
+            self.saved + other.saved,
+        )
 
 
 class Line:

@@ -379,7 +379,7 @@ def _store(root: Path, found: list[tuple[Item, bytes]], keys: Keys, told: bytes,
         _write(Kind.RECORD, path, f"{frame}/{name}", data, now + item.order, told, keys)
 
 
-def _write(kind: Kind, path: str, name: str, data: bytes, created: int, told: bytes, keys: Keys) -> None:
+def _write(kind: int, path: str, name: str, data: bytes, created: int, told: bytes, keys: Keys) -> None:
     try:
         if (known := disk.read(path, trust=False, touch=True)) is not None:
             unseal(kind, name, known, keys)

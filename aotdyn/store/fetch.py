@@ -76,7 +76,7 @@ class Second:
         """The remote's name of a local path: below the environment."""
         return f"{os.path.basename(self.layout.base)}/{path[len(self.layout.base) + 1 :]}"
 
-    def _keep(self, kind: Kind, path: str, name: str, data: bytes) -> bool:
+    def _keep(self, kind: int, path: str, name: str, data: bytes) -> bool:
         try:
             opened = unseal(kind, name, data, self.signing)
             if kind == Kind.RECORD:

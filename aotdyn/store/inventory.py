@@ -165,7 +165,7 @@ class Environment:
                 bad.append((path, str(error)))
         return good, bad
 
-    def _schema(self, kind: Kind, opened: Opened) -> None:
+    def _schema(self, kind: int, opened: Opened) -> None:
         """Raise Damaged for what has the right digest, and isn't what its kind says."""
         if kind == Kind.GRAPH:
             from aotdyn.graph import data

@@ -321,13 +321,13 @@ class Store:
 
     # What they share
 
-    def _payload(self, kind: Kind, path: str, key: str) -> bytes | None:
+    def _payload(self, kind: int, path: str, key: str) -> bytes | None:
         if self.root is None or not valid_key(key):
             return None
         opened = self._read(kind, path, key, touch=self._writes)
         return None if opened is None else bytes(opened.payload)
 
-    def _read(self, kind: Kind, path: str, name: str, touch: bool) -> Opened | None:
+    def _read(self, kind: int, path: str, name: str, touch: bool) -> Opened | None:
         try:
             data = disk.read(path, trust=self.trust, touch=touch)
             return None if data is None else unseal(kind, name, data, self._signing)
@@ -337,7 +337,7 @@ class Store:
             self._unreadable(path, error)
         return None
 
-    def _write(self, kind: Kind, path: str, name: str, payload: bytes | memoryview) -> bool:
+    def _write(self, kind: int, path: str, name: str, payload: bytes | memoryview) -> bool:
         if not self._prepare():
             return False
         if len(payload) > LIMIT:
@@ -356,7 +356,7 @@ class Store:
             return False
         return True
 
-    def _whole(self, kind: Kind, path: str, name: str) -> bool:
+    def _whole(self, kind: int, path: str, name: str) -> bool:
         """Whether a file is there already, and good: what nobody has read since it was damaged is written anew."""
         try:
             data = disk.read(path, trust=self.trust, touch=False)
