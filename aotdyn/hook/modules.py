@@ -30,11 +30,12 @@ from typing import Any
 from aotdyn import config
 from aotdyn.hook.attach import attach, log, of_the_program
 from aotdyn.report import events
+from aotdyn.rewrite import names
 
 SETTLED = 2.0
 "Seconds after which a file's time of change tells a new write from the last one; file systems count in up to two."
 
-_FORM = 4
+_FORM = f"4.{names.FORM}"
 "Raise it when records get another form; for that of stubs there is `names.FORM`."
 
 _store: tuple[Any, Any] | None = None

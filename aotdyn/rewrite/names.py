@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-FORM = 4
+FORM = 5
 "Raise it when stubs get another form: stored ones are looked for by it."
 
 DISPATCHER = "__aotdyn_d_"

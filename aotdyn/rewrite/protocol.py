@@ -75,10 +75,16 @@ class Asking:
         asm.op("POP_TOP")
 
     def fail(self) -> None:
-        """Leave the frame with the exception on top of the stack, our own frames dropped from its traceback."""
-        asm = self.asm
+        """Leave the frame with the exception on top of the stack, our own frames dropped from its traceback.
+
+        What the repair raises (the stack is at its end, a signal's handler raised) leaves in its place: the exception
+        isn't handled any more then, either.
+        """
+        asm, handled = self.asm, Label()
         asm.op("PUSH_EXC_INFO")
-        fix_traceback(asm)
+        with asm.under(Handler(handled, len(self.slots) + 1)):
+            fix_traceback(asm)
+        asm.put(handled)
         asm.ops(("SWAP", 2), ("POP_EXCEPT", 0))
         self._leave()
         asm.op("RERAISE", 0)  # reads __traceback__ again, and doesn't log this frame twice

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import traceback
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, SimpleNamespace
 
 import pytest
 
@@ -37,6 +37,34 @@ def every_parameter(a, /, b, *args, c=3, **kw):
         return a, c
 
     return inner(), b, args, kw
+
+
+@pytest.mark.parametrize("seated", [False, True])
+def test_a_repair_that_fails_leaves_no_exception_handled(seated, monkeypatch):
+    """As at the end of the stack, where the repair of a RecursionError's traceback finds no room either."""
+
+    def failing(*_):
+        raise ValueError("the dispatcher")
+
+    def no_room(exc):
+        raise RecursionError
+
+    with installed():
+        setattr(builtins, names.FIX, no_room)
+        stub = answering(every_parameter, failing)
+        if seated:
+            monkeypatch.setattr(builtins, "__aotdyn_s_repair", SimpleNamespace(ask=[failing]), raising=False)
+            stub.__code__ = stubs.stub(every_parameter.__code__, switchboard.Seat("__aotdyn_s_repair", 0))
+        with pytest.raises(RecursionError) as caught:
+            stub(1, 2)
+        assert sys.exc_info() == (None, None, None)
+        assert isinstance(caught.value.__context__, ValueError)
+        try:
+            {}["key"]
+        except KeyError:
+            with pytest.raises(RecursionError):
+                stub(1, 2)
+            assert sys.exc_info()[0] is KeyError
 
 
 def test_dispatcher_is_handed_arguments_and_cells():
