@@ -24,7 +24,7 @@ import torch
 from aotdyn import collecting, config, errors, interrupted
 from aotdyn.guards import naming
 from aotdyn.report import events
-from aotdyn.runtime import binding, dispatch, reached, worth
+from aotdyn.runtime import binding, dispatch, reached
 from aotdyn.runtime.served import Line, Served, Tally
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
@@ -137,7 +137,12 @@ class Entry:
         "other calls with tensors that nothing served"
         self._told = False
         self._last: Line | None = None
-        self._thrifty = getattr(extent, "thrifty", False)
+        self._meets: Callable[..., bool] | None = None
+        "under the hook: tells whether a call meets tensors"
+        if getattr(extent, "thrifty", False):
+            from aotdyn.runtime import worth
+
+            self._meets = worth.meets
         self.unserved = 0
         "calls under thrift since a variant was last made or bound, none of which was served"
         self.ran = 0
@@ -292,7 +297,7 @@ class Entry:
             answer = rest.probe(*args)
             if answer is not MISS and not self._tries():
                 return answer
-        if self._thrifty and not self._worth_it(args):
+        if self._meets is not None and not self._meets(args, self.globals, self.code):
             return self._met_none()
         self._idle = 0
         if not self._lock.acquire(blocking=False):
@@ -316,10 +321,6 @@ class Entry:
         self._given += 1
         often = self._given <= OFTEN or not self._given & (self._given - 1)
         return often and len(self.lines) < len(self.variants)
-
-    def _worth_it(self, args: tuple[Any, ...]) -> bool:
-        """Whether this call meets tensors: its arguments, or what it names of its module."""
-        return worth.meets_tensors(args) or worth.names_tensors(self.globals, self.code().co_names)
 
     def _met_none(self) -> None:
         """After many calls in a row without tensors it is asked ever more rarely whether one has some."""

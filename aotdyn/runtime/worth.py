@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,6 +23,11 @@ _PLAIN = (
 )
 _COMMON = frozenset((*_PLAIN, bool))
 MET = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
+
+
+def meets(args: tuple[Any, ...], globals: dict[str, Any], code: Callable[[], types.CodeType]) -> bool:
+    """Whether a call meets tensors: its arguments, or what its code names of its module."""
+    return meets_tensors(args) or names_tensors(globals, code().co_names)
 
 
 def meets_tensors(args: tuple[Any, ...]) -> bool:

@@ -40,7 +40,7 @@ def every_parameter(a, /, b, *args, c=3, **kw):
 
 
 @pytest.mark.parametrize("seated", [False, True])
-def test_a_repair_that_fails_leaves_no_exception_handled(seated, monkeypatch):
+def test_a_repair_that_fails_leaves_no_exception_handled(seated):
     """As at the end of the stack, where the repair of a RecursionError's traceback finds no room either."""
 
     def failing(*_):
@@ -53,7 +53,7 @@ def test_a_repair_that_fails_leaves_no_exception_handled(seated, monkeypatch):
         setattr(builtins, names.FIX, no_room)
         stub = answering(every_parameter, failing)
         if seated:
-            monkeypatch.setattr(builtins, "__aotdyn_s_repair", SimpleNamespace(ask=[failing]), raising=False)
+            setattr(builtins, "__aotdyn_s_repair", SimpleNamespace(ask=[failing]))
             stub.__code__ = stubs.stub(every_parameter.__code__, switchboard.Seat("__aotdyn_s_repair", 0))
         with pytest.raises(RecursionError) as caught:
             stub(1, 2)

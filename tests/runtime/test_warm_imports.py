@@ -47,7 +47,7 @@ print(aotdyn.stats()["traced"], aotdyn.stats()["graphs_compiled"])
 COLD = """
     backends.called backends.context backends.fresh backends.jobs backends.failures backends.making backends.packages
     graph.build graph.scopes guards.fast guards.kinds report.notice report.progress runtime.explain runtime.limit
-    runtime.moved store.bundle store.claims store.inventory store.remote store.usage
+    runtime.moved runtime.thrift runtime.worth store.bundle store.claims store.inventory store.remote store.usage
 """
 """Modules of ours for what a warm start doesn't do: compile, explain, count, collect. Each costs 0.1 to 1.5 ms."""
 
