@@ -14,6 +14,7 @@ import torch
 from torch._C import _functorch
 from torch.autograd import forward_ad
 
+from aotdyn import config, errors
 from aotdyn.graph import GENERATED, LINES
 from aotdyn.rewrite import switchboard
 from aotdyn.runtime import home, reached
@@ -205,3 +206,17 @@ def install_runtime() -> None:
     install(PENDING, Pending)
     install(DYNAMO, torch.compiler.is_dynamo_compiling)
     install(TYPE, type)
+
+
+def traced_by_debugger(spec: FrameSpec) -> bool:
+    """Whether a trace function is set. Under `strict` that fails, unless it is coverage's."""
+    tracer = sys.gettrace()
+    if tracer is None:
+        return False
+    module = getattr(tracer, "__module__", None) or type(tracer).__module__
+    if config.current().strict and not str(module).startswith("coverage"):
+        raise errors.AotdynError(
+            f"{spec.qualname} can't be served under the trace function {tracer!r}",
+            hint="unset AOTDYN_STRICT where a debugger or profiler is at work",
+        )
+    return True

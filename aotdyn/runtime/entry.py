@@ -25,7 +25,7 @@ from aotdyn import collecting, config, errors, interrupted
 from aotdyn.guards import naming
 from aotdyn.report import events
 from aotdyn.runtime import binding, dispatch, reached
-from aotdyn.runtime.served import Line, Served, Tally
+from aotdyn.runtime.served import Line, Served, Tally, counted
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Entry:
     def give_back(self) -> None:
         """The entry is given up: what it has counted goes over to the process's counters."""
         entries.discard(self)
-        for name, count in _counted([self]).items():
+        for name, count in counted([self]).items():
             events.count(name, count)
 
     def others(self, *args: Any) -> Any:
@@ -291,7 +291,7 @@ class Entry:
             return None
         if tracing.active or dispatch.foreign_tracer() or dispatch.foreign_values(args):
             return None
-        if _traced_by_debugger(self.spec):
+        if dispatch.traced_by_debugger(self.spec):
             return None
         for rest in self._behind:
             answer = rest.probe(*args)
@@ -688,39 +688,11 @@ def _logger() -> Any:
     return logging.getLogger("aotdyn")
 
 
-def _traced_by_debugger(spec: FrameSpec) -> bool:
-    """Whether a trace function is set. Under `strict` that fails, unless it is coverage's."""
-    tracer = sys.gettrace()
-    if tracer is None:
-        return False
-    module = getattr(tracer, "__module__", None) or type(tracer).__module__
-    if config.current().strict and not str(module).startswith("coverage"):
-        raise errors.AotdynError(
-            f"{spec.qualname} can't be served under the trace function {tracer!r}",
-            hint="unset AOTDYN_STRICT where a debugger or profiler is at work",
-        )
-    return True
-
-
 def _counts() -> dict[str, Any]:
     cold = sys.modules.get("aotdyn.runtime.cold")
     if cold is not None:
         cold.sweep()
-    return _counted(list(entries))
-
-
-def _counted(some: list[Entry]) -> dict[str, Any]:
-    """What entries tell of themselves."""
-    from aotdyn.runtime import eager
-
-    served = functools.reduce(Tally.plus, (entry.tally() for entry in some), Tally())
-    return {
-        "graph_calls": served.graph_calls,
-        "tensor_calls_captured": served.captured,
-        "tensor_calls_eager": served.eager + eager.operations(some),
-        "calls_left": sum(entry.left_to_python() for entry in some),
-        "seconds_saved": served.saved,
-    }
+    return counted(list(entries))
 
 
 events.add_source(_counts)

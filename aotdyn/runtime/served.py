@@ -9,7 +9,7 @@ import functools
 import types
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
@@ -18,6 +18,9 @@ from aotdyn.guards.sources import Env, Source
 from aotdyn.report import events
 from aotdyn.runtime import binding
 from aotdyn.runtime.variant import Variant
+
+if TYPE_CHECKING:
+    from aotdyn.runtime.entry import Entry
 
 
 class Served:
@@ -131,3 +134,17 @@ class Line:
         count, variant = self.graph_calls(), self.variant
         saved = 0.0 if variant.graph is None else count * events.saved_per_call(variant.graph)
         return Tally(count, count * variant.operations, count * variant.eager_operations, saved)
+
+
+def counted(some: list[Entry]) -> dict[str, Any]:
+    """What entries tell of themselves."""
+    from aotdyn.runtime import eager
+
+    served = functools.reduce(Tally.plus, (entry.tally() for entry in some), Tally())
+    return {
+        "graph_calls": served.graph_calls,
+        "tensor_calls_captured": served.captured,
+        "tensor_calls_eager": served.eager + eager.operations(some),
+        "calls_left": sum(entry.left_to_python() for entry in some),
+        "seconds_saved": served.saved,
+    }
