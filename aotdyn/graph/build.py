@@ -308,6 +308,18 @@ class GraphBuilder:
             for dimension, value in enumerate(values):
                 if isinstance(value, torch.SymInt) and value.node.expr.is_symbol:
                     self.symbols.setdefault(value.node.expr, (number, what, dimension))
+        gradient = _gradient(fake)
+        if gradient is not None:  # it is faked with it, and its sizes are other symbols for the same numbers
+            for dimension, value in enumerate(gradient.shape):
+                if isinstance(value, torch.SymInt) and value.node._expr.is_symbol:
+                    self.symbols.setdefault(value.node._expr, (number, "size", dimension))
+
+
+def _gradient(fake: torch.Tensor) -> torch.Tensor | None:
+    """A fake's gradient, of a leaf or retained."""
+    from torch._subclasses.meta_utils import safe_grad
+
+    return safe_grad(fake)
 
 
 class _Noted(list[Any]):

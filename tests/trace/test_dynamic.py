@@ -264,6 +264,22 @@ def test_gradients():
     assert len(compiled.variants) == 2
 
 
+@pytest.mark.parametrize("make", [lambda x: x, nn.Parameter, lambda x: x * 2], ids=["leaf", "parameter", "retained"])
+def test_inputs_that_have_gradients(make):
+    """A gradient has the sizes of its tensor: they are no facts of their own."""
+
+    def f(y):
+        return (y * 2).sum(0), y.shape[0] * 3, y.grad
+
+    compiled = Compiled(f)
+    for n in (3, 4, 5, 6):
+        y = make(torch.ones(n, 2, requires_grad=True))
+        y.retain_grad()
+        y.pow(3).sum().backward()
+        compiled.check(y)
+    assert len(compiled.variants) == (4 if make is nn.Parameter else 2)  # of parameters sizes are constants
+
+
 class Block(nn.Module):
     """A transformer of one layer that generates."""
 
