@@ -308,18 +308,6 @@ class GraphBuilder:
             for dimension, value in enumerate(values):
                 if isinstance(value, torch.SymInt) and value.node.expr.is_symbol:
                     self.symbols.setdefault(value.node.expr, (number, what, dimension))
-        gradient = _gradient(fake)
-        if gradient is not None:  # it is faked with it, and its sizes are other symbols for the same numbers
-            for dimension, value in enumerate(gradient.shape):
-                if isinstance(value, torch.SymInt) and value.node._expr.is_symbol:
-                    self.symbols.setdefault(value.node._expr, (number, "size", dimension))
-
-
-def _gradient(fake: torch.Tensor) -> torch.Tensor | None:
-    """A fake's gradient, of a leaf or retained."""
-    from torch._subclasses.meta_utils import safe_grad
-
-    return safe_grad(fake)
 
 
 class _Noted(list[Any]):
@@ -362,7 +350,15 @@ def make_fake_mode(dynamic: bool = True, scalar_outputs: bool = False, shape_out
             torch.autograd.graph.increment_version(written)
         return result
 
-    # Shadowed on the instance: higher-order operators look a mode up by its exact class.
+    describer = mode.fake_tensor_converter.meta_converter.describer
+    describe = describer.describe_tensor
+
+    def without_gradient(*args: Any, **options: Any) -> Any:
+        """A gradient is an object of its own: faked with its tensor, its sizes would be symbols that no input has."""
+        return dataclasses.replace(describe(*args, **options), grad=None)
+
+    # Shadowed on the instances: higher-order operators look a mode up by its exact class.
+    describer.describe_tensor = without_gradient
     mode.dispatch, mode.drawn = noting, False
     return mode
 

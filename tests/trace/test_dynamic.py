@@ -264,7 +264,18 @@ def test_gradients():
     assert len(compiled.variants) == 2
 
 
-@pytest.mark.parametrize("make", [lambda x: x, nn.Parameter, lambda x: x * 2], ids=["leaf", "parameter", "retained"])
+def detached_view(x):
+    """A view that wants no gradient, of a tensor that has one."""
+    x.retain_grad()
+    x.sum().backward()
+    return x.detach()[:-1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda x: x, nn.Parameter, lambda x: x * 2, lambda x: detached_view(x).requires_grad_()],
+    ids=["leaf", "parameter", "retained", "view"],
+)
 def test_inputs_that_have_gradients(make):
     """A gradient has the sizes of its tensor: they are no facts of their own."""
 
