@@ -424,9 +424,20 @@ def foresee(entry: Entry, variant: Variant, args: tuple[Any, ...]) -> Variant | 
 
 
 def failed(entry: Entry, error: Exception) -> None:
-    """A failure of our own: raised under strict, else one warning, and the original code runs."""
+    """A failure of our own: raised under strict, else one warning for a function, and the original code runs.
+
+    The function is tried again ever more rarely.
+    """
     if config.current().strict:
         raise error
-    log.warning("aotdyn: %s isn't compiled: %s: %s", entry.spec.qualname, type(error).__name__, error)
+    entry.failures += 1
+    entry.skip = min(1 << entry.failures, 1 << 10)
+    log.log(
+        logging.WARNING if entry.failures == 1 else logging.DEBUG,
+        "aotdyn: %s isn't compiled: %s: %s",
+        entry.spec.qualname,
+        type(error).__name__,
+        error,
+    )
     log.debug("the failure", exc_info=error)
     events.left_alone(entry.spec.qualname, f"{type(error).__name__}: {error}")

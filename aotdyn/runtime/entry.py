@@ -155,6 +155,8 @@ class Entry:
         "how many of the next calls don't ask"
         self.idle = self._idle = 0
         "how many of the next calls are taken for such without tensors; calls in a row that were"
+        self.failures = 0
+        "how often tracing or compiling for it has failed by a fault of ours"
         self.ripe = False
         "it has waited for its turn in an earlier process"
         self.needs = 0.0
@@ -208,7 +210,7 @@ class Entry:
             self.moved, self.numbers = {}, frozenset()
             for home in self.homes:
                 home.clear()
-            self.misses = self.unserved = self.ran = self.skip = 0
+            self.misses = self.unserved = self.ran = self.skip = self.failures = 0
             self.needs, self.postponed, self._debts = 0.0, 0, []
             if self.account is not None:
                 self.account.forget()
