@@ -399,7 +399,7 @@ class Entry:
             return None
         from aotdyn.runtime import limit, thrift
 
-        found = limit.count(self._fit(), self._served, args, self.globals)
+        found = limit.count(self._fit(), self._served, args, self.globals, len(self.code().co_freevars))
         if self._at_limit(found) or thrift.never_repeats(self, len(found.counted)):
             return self._give_up(found, args)
         traced = self._trace(args, found)

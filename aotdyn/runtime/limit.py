@@ -5,7 +5,9 @@ that moves. It isn't met by the many modules of a class, each with constants of
 its own: a variant counts only if nothing else than what moves tells this call
 from it. What was seen to change on one and the same module moves; that is kept
 with the variants (`Variant.restless`), so that a later process knows it from
-the start. Facts of anything but a module count without more ado.
+the start. Nor is it met by a decorator's wrapper, one code for the many
+functions that it wraps: a variant whose closure has a function of other code is
+another's. Facts of anything else count without more ado.
 
 What is decided is a variant as well: `rest`, which leaves the frame to Python
 where the facts hold that don't move. It stands behind all others, and is
@@ -23,7 +25,7 @@ import torch
 
 from aotdyn.guards import constants, kinds, tensors
 from aotdyn.guards.kinds import Reason
-from aotdyn.guards.sources import Env, Pure, Source, SourceTable, decode_sources
+from aotdyn.guards.sources import Arg, Cell, Env, Pure, Source, SourceTable, decode_sources
 from aotdyn.runtime import binding, explain
 from aotdyn.runtime.served import Served, module_at
 from aotdyn.runtime.variant import Instruction, Variant
@@ -59,8 +61,10 @@ class Count(msgspec.Struct, frozen=True):
     restless: list[Source]
 
 
-def count(variants: Iterable[Variant], served: Served, args: Sequence[Any], globals: dict[str, Any]) -> Count:
-    """What counts against the limit of a call that misses all `variants`.
+def count(
+    variants: Iterable[Variant], served: Served, args: Sequence[Any], globals: dict[str, Any], closure: int
+) -> Count:
+    """What counts against the limit of a call that misses all `variants`; the last `closure` of `args` are its closure.
 
     Of most of a hundred variants for a hundred modules the first guard says that they don't count: the others aren't
     looked at.
@@ -68,6 +72,8 @@ def count(variants: Iterable[Variant], served: Served, args: Sequence[Any], glob
     missed: dict[Missed, Source | None] = {}
     restless: dict[Source, None] = {}
     for each in _missed(variants, args, globals):
+        if closure and _of_another_closure(each, len(args) - closure):
+            continue
         restless.update(dict.fromkeys(known(each.variant)))
         missed[each] = _of_another(each, served)
     for each, other in missed.items():
@@ -83,6 +89,20 @@ def _of_another(missed: Missed, served: Served) -> Source | None:
         if not served.knows(missed.variant, module):
             return source
     return None
+
+
+def _of_another_closure(missed: Missed, first: int) -> bool:
+    """Whether a variant was made for another function in the frame's closure: the arguments from `first` on.
+
+    A program has no more such variants than it has code.
+    """
+
+    def is_in_closure(source: Source) -> bool:
+        return isinstance(source, Cell) and isinstance(source.base, Arg) and source.base.index >= first
+
+    functions = (guard for guard in missed.variant.guards if guard.kind in ("FUNCTION", "OBJECT") and guard.source >= 0)
+    found = (guard for guard in functions if is_in_closure(missed.env.sources[guard.source]))
+    return any(not binding.holds(guard, missed.env) for guard in found)
 
 
 def _moves(missed: Missed, other: Source, restless: dict[Source, None]) -> bool:

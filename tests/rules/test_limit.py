@@ -165,6 +165,36 @@ def test_variants_of_other_modules_are_not_looked_at_to_the_end(own_cache, monke
     assert seen[-1][1] * 4 < seen[-1][2]
 
 
+WRAPPED = """
+    import functools, torch
+
+    def decorated(function):
+        @functools.wraps(function)
+        def wrapper(*args):
+            return function(*args) + 1
+        return wrapper
+
+    for i in range(12):
+        exec(f"@decorated\\ndef f{i}(x): return x.sin() * {i}")
+
+    functions = [globals()[f"f{i}"] for i in range(12)] + [decorated(torch.sin), decorated(torch.cos)]
+    for _ in range(2):
+        for function in functions:
+            print(function(torch.ones(2)).tolist())
+"""
+
+
+def test_a_wrapper_of_fourteen_functions(project):
+    """They are so many functions, with one code that hands on to them."""
+    project.write("app.py", WRAPPED)
+    plain = project.python("app.py")
+    for way in ("14 traced", "0 traced"):
+        done = project.run("-v", "--backend", "eager", "app.py")
+        assert (done.returncode, done.stdout) == (0, plain.stdout), done.stderr
+        assert f"28 graph calls, {way}" in done.stderr
+        assert "recompile_limit" not in done.stderr
+
+
 def rows(x):
     return x * x.shape[0]
 
