@@ -95,22 +95,40 @@ def passive(*_: Any) -> None:
 _looks: dict[int, int] = {}
 "How often the calls of a code (by id) were looked at and no tensor was found, beyond what is of no matter."
 
-_unasked: dict[int, int] = {}
-"How many of the next calls of a code aren't looked at."
-
 
 def _seen_nothing(code: CodeType) -> None:
-    """A call of a stub met no tensor."""
+    """A call of a stub met no tensor: after many, some go by without a look."""
+    looks = _looks.get(id(code))
+    if looks is not None and looks < 0:
+        _looks[id(code)] = looks + 1
+        return
     from aotdyn.runtime import thrift
 
-    looks = _looks.get(id(code))
+    seat = switchboard.seat_in(code)
+    if seat is None:
+        return
+    board = switchboard.boards[seat.board]
     if looks is None:
-        seat = switchboard.seat_in(code)
-        terms = "" if seat is None else thrift.terms(of_the_program(switchboard.boards[seat.board].module))
-        looks = -thrift.QUIET.get(terms, sys.maxsize)
+        looks = -thrift.QUIET.get(thrift.terms(of_the_program(board.module)), sys.maxsize)
+    else:
+        _rest(board, seat.number, thrift.unasked(looks))
     _looks[id(code)] = looks + 1
-    if looks >= 0:
-        _unasked[id(code)] = thrift.unasked(looks)
+
+
+def _rest(board: switchboard.Switchboard, number: int, calls: int) -> None:
+    """Leave so many calls of a stub to Python, at as little cost as can be, and look again behind them."""
+    is_dynamo_compiling = sys.modules["torch"].compiler.is_dynamo_compiling
+    left = iter(range(calls))
+
+    def resting(*_: Any) -> None:
+        if is_dynamo_compiling():
+            return
+        for _one in left:
+            return
+        if board.ask[number] is resting:
+            board.install(number, _first)
+
+    board.install(number, resting)
 
 
 _worth: Any = None
@@ -145,10 +163,6 @@ def _first(*args: Any) -> Any:
     if worth is None or worth.torch.compiler.is_dynamo_compiling():
         return None  # TorchDynamo goes through here itself
     frame = sys._getframe(1)
-    unasked = _unasked.get(id(frame.f_code), 0)
-    if unasked:
-        _unasked[id(frame.f_code)] = unasked - 1
-        return None
     if not worth.meets_tensors(args) and not worth.names_tensors(frame.f_globals, frame.f_code.co_names):
         _seen_nothing(frame.f_code)
         return None

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
 from aotdyn import collecting, config, errors, interrupted
 from aotdyn.guards import naming
@@ -247,7 +248,7 @@ class Entry:
 
     def first(self, *args: Any) -> Any:
         """The dispatcher where no variant is bound."""
-        if torch.compiler.is_dynamo_compiling():
+        if is_dynamo_compiling():
             return None  # TorchDynamo goes through here itself
         if self.skip > 0:
             return self._skipped()
@@ -284,7 +285,7 @@ class Entry:
 
     def miss(self, *args: Any) -> Any:
         """No bound variant fits: finds or makes one, and runs it; None where the original body is to run."""
-        if torch.compiler.is_dynamo_compiling():
+        if is_dynamo_compiling():
             return None  # first of all, as in `first`
         if self.skip > 0:
             return self._skipped()

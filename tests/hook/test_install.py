@@ -111,7 +111,8 @@ def test_install_again_takes_uninstall_back(tmp_path):
     aotdyn.install(name)
     import_module(name)
     code = sys.modules[name].f.__code__
-    board, number = switchboard.seat_in(code)
+    seat = switchboard.seat_in(code)
+    board, number = seat.board, seat.number
     aotdyn.uninstall()
     assert switchboard.boards[board].ask[number] is attach.passive
     with warnings.catch_warnings():
