@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 
 from aotdyn.backends import aliasing, ambient, conditions, failures, fresh, inductor, jobs, pool, spool
@@ -25,6 +26,9 @@ log = logging.getLogger("aotdyn.backends")
 
 MANY = 32
 "Tuples of sizes that a thorough pool compiles one graph for."
+
+WAITED, LATELY = "waited", 24 * 3600.0
+"File that says when a start has waited for a kernel in vain, and how long; seconds for which none waits again."
 
 LOOKS = 0.1
 "Seconds between two looks for what another process makes."
@@ -194,6 +198,25 @@ class Keeper:
         """Nothing more comes of the job: the claim on the kernel ends."""
         if self.job.store is not None:
             self.job.store.release_claim(self.digest)
+
+    def hopeful(self, seconds: float) -> bool:
+        """Whether no process has waited as long at its end within a day, without a kernel getting done meanwhile."""
+        store = self.job.store
+        directory = None if store is None else store.kernel_path(f"{self.digest}-{WAITED}")
+        if directory is None:
+            return True
+        try:
+            when, waited = msgspec.msgpack.decode((directory / WAITED).read_bytes(), type=tuple[float, float])
+        except (OSError, msgspec.MsgspecError):
+            return True
+        return seconds > waited or not 0 <= time.time() - when < LATELY
+
+    def in_vain(self, seconds: float) -> None:
+        """Have the starts that follow not wait so, too: their workers go on while they run, and `build` has time."""
+        place = f"{self.digest}-{WAITED}"
+        if self.job.store is not None:
+            self.job.store.drop_kernel(place)  # what is stored already would stay
+        self.job.save(place, {WAITED: msgspec.msgpack.encode((time.time(), seconds))})
 
     def __call__(self, outcome: spool.Outcome, made: Path) -> Path | None:
         try:

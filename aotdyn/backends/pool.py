@@ -4,7 +4,9 @@ No thread watches them: whoever waits for a kernel looks, now and then, at what
 lies in the folder (`spool`). A worker that dies takes its job to one more try,
 alone in a new one. At the program's end what is under way and worth keeping is
 waited for, up to `exit_wait`; then, or where nothing is, the workers are
-killed, each with all that it has started.
+killed, each with all that it has started. A wait in which nothing gets done, as
+on a machine that is busy with other things, isn't repeated by each start that
+follows (`Keeper.hopeful`).
 """
 
 from __future__ import annotations
@@ -54,6 +56,12 @@ class Keeper(Protocol):
 
     def end(self) -> None:
         """Nothing comes of the job any more, or all that was to come has come."""
+
+    def hopeful(self, seconds: float) -> bool:
+        """Whether a wait of so many seconds may help: none as long was in vain lately."""
+
+    def in_vain(self, seconds: float) -> None:
+        """No job was done in a wait of so many seconds."""
 
     def note(self, inputs: Sequence[Any]) -> None:
         """Hear of a call for which the kernel isn't there yet."""
@@ -280,7 +288,7 @@ def at_exit() -> None:
     if mine is None or mine.process != os.getpid():
         return
     try:
-        worth = any(ticket.worth_waiting for ticket in mine.open)
+        worth = any(ticket.worth_waiting and ticket.keep.hopeful(mine.patience) for ticket in mine.open)
         failed = getattr(sys, "last_value", None) is not None  # whoever sees a traceback shouldn't have to wait
         if worth and mine.patience and not failed:
             _finish(mine)
@@ -299,4 +307,10 @@ def _finish(mine: Pool) -> None:
     with progress.line(
         f"aotdyn: compiling for the next start, up to {mine.patience:.0f} s (Ctrl-C ends it, --exit-wait sets it)"
     ) as say:
+        done = len(mine.durations)
         mine.wait(mine.patience, lambda pool: say(pool.total - len(pool.open), pool.total))
+    if len(mine.durations) == done:
+        events.count("waits_in_vain")
+        for ticket in mine.open:
+            if ticket.worth_waiting:
+                ticket.keep.in_vain(mine.patience)

@@ -345,4 +345,5 @@ def _tell_left(args: argparse.Namespace, given: list[str]) -> None:
             next(words, None)
     program = ["-m", *args.module] if args.module is not None else args.program
     command = f"python -m aotdyn build {shlex.join([*kept, *program])}"
-    print(text.kernels_left(int(events.counted("graphs_compiled")), left, command), file=sys.stderr)
+    made, vain = int(events.counted("graphs_compiled")), bool(events.counted("waits_in_vain"))
+    print(text.kernels_left(made, left, command, vain), file=sys.stderr)

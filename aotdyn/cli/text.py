@@ -108,10 +108,14 @@ def _counted(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" if n == 1 else f"  {line} ({n} times)" for line, n in Counter(lines).items()]
 
 
-def kernels_left(made: int, left: int, command: str) -> str:
-    """What is said at the end of a run that leaves graphs without a kernel; `command` makes them all."""
+def kernels_left(made: int, left: int, command: str, in_vain: bool = False) -> str:
+    """What is said at the end of a run that leaves graphs without a kernel; `command` makes them all.
+
+    `in_vain`: it has waited for them, and none was done.
+    """
     total = counted(made + left, "kernel")
-    return f"aotdyn: {made} of {total} made, {left} left for later starts; `{command}` makes them all"
+    why = " (none was done within --exit-wait, so for a day no start waits as long for them)" if in_vain else ""
+    return f"aotdyn: {made} of {total} made, {left} left for later starts{why}; `{command}` makes them all"
 
 
 def not_warm(stats: dict[str, Any], functions: list[str], put_off: Mapping[str, str] = NOTHING) -> str:

@@ -8,13 +8,14 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from aotdyn import config
-from aotdyn.backends import failures, inductor, jobs, pool, repro, spool
+from aotdyn.backends import background, failures, inductor, jobs, pool, repro, spool
 from aotdyn.graph import codegen
 from aotdyn.graph.program import Input, Program, Ref, Step
 from aotdyn.store import claims
@@ -84,6 +85,17 @@ class Kept(list[Any]):
 
     def note(self, inputs: Any) -> None:
         """Nothing."""
+
+    def end(self) -> None:
+        """Nothing."""
+
+    def hopeful(self, seconds: float) -> bool:
+        """Whether it wasn't told of such a wait."""
+        return seconds not in self
+
+    def in_vain(self, seconds: float) -> None:
+        """Remembers that as well."""
+        self.append(seconds)
 
 
 PRELUDE = f"import sys, os, time; sys.path.insert(0, {str(Path(pool.__file__).parents[2])!r})\n"
@@ -207,3 +219,35 @@ def test_a_fork_leaves_the_workers_to_its_parent(outcome):
         os._exit(0 if not mine.open and mine.folder.exists() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert said.failure is None
+
+
+def test_a_wait_at_the_end_in_which_nothing_gets_done_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of a program that ends at once, on a machine where nothing is compiled in time."""
+    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-c", "import time; time.sleep(100)"))
+    kept, waited = Kept(), []
+    true = pool.Pool.wait
+    monkeypatch.setattr(pool.Pool, "wait", lambda mine, *args: waited.append(args[0]) or true(mine, *args))
+    for patience in (0.1, 0.1, 0.2):
+        mine = pool.Pool()
+        monkeypatch.setattr(pool, "_pool", mine)
+        mine.patience = patience
+        mine.submit(b"job", "f", kept, True)
+        pool.at_exit()
+        assert not mine.open
+    assert waited == [0.1, 0.2]
+    assert kept == [0.1, 0.2]
+
+
+def test_what_was_waited_for_in_vain_is_known_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    job: Any = SimpleNamespace(store=store, save=store.save_kernel)
+    keeper, other = background.Keeper(job, "ab" * 16, b""), background.Keeper(job, "cd" * 16, b"")
+    assert keeper.hopeful(60.0)
+    keeper.in_vain(5.0)
+    assert [keeper.hopeful(seconds) for seconds in (1.0, 5.0, 60.0)] == [False, False, True]
+    keeper.in_vain(60.0)
+    assert not keeper.hopeful(60.0)
+    assert other.hopeful(1.0)
+    later = time.time() + background.LATELY + 1
+    monkeypatch.setattr(background, "time", SimpleNamespace(time=lambda: later))
+    assert keeper.hopeful(60.0)
