@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from aotdyn import config
 from aotdyn.backends.pool import Pool
@@ -50,9 +52,7 @@ def finish() -> int:
         print(f"aotdyn: build was stopped, {left}; run it again for the rest", file=sys.stderr)
         return 130
     stats = events.snapshot()
-    there = "" if stats["graphs_compiled"] or mine.failed else "; all was stored already"
-    made = f"{counted(stats['graphs_compiled'], 'kernel')} compiled, {counted(stats['traced'], 'trace')} made"
-    print(f"aotdyn: built: {made}{there}", file=sys.stderr)
+    print(f"aotdyn: built: {_made(stats, bool(mine.failed))}", file=sys.stderr)
     for name, failure in mine.failed:
         print(f"  no kernel for {name}, which runs eagerly: {failure.what}", file=sys.stderr)
     kept = cold.store()
@@ -63,12 +63,22 @@ def finish() -> int:
     return UNBUILT if mine.failed else 0
 
 
+def _made(stats: Mapping[str, Any], failed: bool) -> str:
+    """What a build has made; of a backend that makes no kernels the traces alone."""
+    traces, eager = counted(stats["traced"], "trace"), stats.get("graphs_eager", 0)
+    kernels = stats["graphs_compiled"] - eager
+    if eager and not kernels:
+        return f"{traces} made; the backend eager compiles no kernels"
+    there = "" if kernels or failed else "; all was stored already"
+    return f"{counted(kernels, 'kernel')} compiled, {traces} made{there}"
+
+
 def _wait(mine: Pool) -> None:
     from aotdyn.report import progress
 
     if not mine.open:
         return
-    with progress.line("aotdyn: build compiles") as say:
+    with progress.line(f"aotdyn: build compiles {counted(len(mine.open), 'kernel')}") as say:
 
         def tell(pool: Pool) -> None:
             what = pool.open[0].name if pool.open else ""

@@ -131,5 +131,7 @@ def not_warm(stats: dict[str, Any], functions: list[str], put_off: Mapping[str, 
     made = [counted(count, what) for count, what in ((stats["traced"], "trace"), (compiled, "kernel")) if count]
     had = [f"{' and '.join(made)} had to be made"] if made else []
     had += [f"{counted(len(put_off), 'function')} put off"] if put_off else []
-    hint = "" if listed and not put_off else "\n  hint: `python -m aotdyn build` compiles all that a program meets"
+    hint = "\n  hint: `python -m aotdyn build` makes all that a program meets"
+    if stats["traced"]:
+        hint += "; where it has, `python -m aotdyn cache show FUNCTION --why-miss` says what is different now"
     return f"aotdyn: not warm, {', '.join(had)}{':' if listed else ''}{listed}{hint}"

@@ -1,4 +1,4 @@
-"""One line on stderr for a user who waits for kernels: rewritten in place on a terminal, else printed once."""
+"""One line on stderr for a user who waits for kernels: rewritten in place on a terminal, else printed now and then."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 
 WIDTH = 20
 
+EVERY = 30.0
+"Seconds between two lines where nothing can be rewritten."
+
 quiet = False
 "Whether the user wants to hear nothing of this."
 
@@ -17,18 +20,23 @@ quiet = False
 def line(title: str) -> Iterator[Callable[..., None]]:
     """Give a function that is told how many are done, of how many, and at what one is."""
     terminal = is_terminal()
-    start = time.monotonic()
+    start = last = time.monotonic()
     shown = ""
     if not terminal:
         write(title + "\n")
 
     def say(done: int, total: int, what: str = "") -> None:
-        nonlocal shown
+        nonlocal shown, last
         about = f": {what}" if what else ""
-        text = f"\r{title}: {bar(done, total)} {left(done, total, time.monotonic() - start)}{about}"
-        if terminal and text != shown:
-            shown = text
-            write(f"{text}\x1b[K")
+        now = time.monotonic()
+        if terminal:
+            text = f"\r{title}: {bar(done, total)} {left(done, total, now - start)}{about}"
+            if text != shown:
+                shown = text
+                write(f"{text}\x1b[K")
+        elif now - last >= EVERY:
+            last = now
+            write(f"aotdyn: {done} of {total} done, {left(done, total, now - start)}{about}\n")
 
     try:
         yield say

@@ -261,7 +261,7 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
     if known is None:
         found = store(entry.extent).graph(key)
         if found is None:
-            raise BindingMiss(-1, f"graph {key} is not in the store")
+            raise BindingMiss(-1, f"its graph isn't in the cache any more ({key[:12]} was damaged, or removed)")
         known = data.decode_program(found)
     extent = entry.extent
     with events.phase("compile" if fresh else "load"):

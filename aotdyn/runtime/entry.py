@@ -127,6 +127,8 @@ class Entry:
         self.rests: list[Variant] = []
         "what the recompile limit decided: behind all variants"
         self.loaded = False
+        self._unbound = ""
+        "what a variant lacked whose guards held"
         self._unfit: set[int] = set()
         "variants (by id) whose fast guards failed although their data held"
         self._served = Served()
@@ -478,11 +480,12 @@ class Entry:
 
     def _rebind(self, args: tuple[Any, ...]) -> Line | None:
         """Binds the first known variant whose data holds: one from the store, or one whose objects were replaced."""
+        self._unbound = ""
         for variant in [*self._fit(), *self.rests]:
             try:
                 return self._bind(variant, args)
-            except binding.BindingMiss:
-                continue
+            except binding.BindingMiss as miss:
+                self._unbound = miss.sentence or self._unbound
         return None
 
     def _fit(self) -> list[Variant]:
@@ -588,7 +591,7 @@ class Entry:
         from aotdyn.report import logs
         from aotdyn.runtime import cold
 
-        reasons = self.explain(args) or [Reason.of("no variant fits")]
+        reasons = self.explain(args) or [Reason.of(self._unbound or "no variant fits")]
         events.recompile(self.spec.qualname, reasons[-1])
         said = "; ".join(merged(reasons))
         cold.missed(self, said)

@@ -302,6 +302,10 @@ def gc(arguments: argparse.Namespace) -> int:
     return _report(removed, f"nothing to remove in {inventory.root}", arguments.json)
 
 
+SHOWN = 3
+"How many paths a message names."
+
+
 def _report(removed: Removed, nothing: str, as_json: bool, **more: Any) -> int:
     if as_json:
         kinds = {kind: {"entries": tally.entries, "bytes": tally.bytes} for kind, tally in removed.kinds.items()}
@@ -311,9 +315,18 @@ def _report(removed: Removed, nothing: str, as_json: bool, **more: Any) -> int:
         print(f"removed {kind}: {tally.entries}, {readable(tally.bytes)}")
     if not removed.kinds and not removed.kept:
         print(nothing)
-    for kept in removed.kept:
-        print(f"can't be removed: {kept}", file=sys.stderr)
+    if removed.kept:
+        print(_not_removed(removed.kept), file=sys.stderr)
     return 1 if removed.kept else 0
+
+
+def _not_removed(paths: list[str]) -> str:
+    """One message for all that couldn't be removed; the disk refuses mostly the directory, and so all in it."""
+    shown = ", ".join(paths[:SHOWN]) + ", ..." * (len(paths) > SHOWN)
+    return (
+        f"aotdyn: {counted(len(paths), 'entry')} can't be removed: {shown}\n"
+        "  hint: make the cache writable (is its disk mounted read-only, is it another user's?), or leave it"
+    )
 
 
 def verify(arguments: argparse.Namespace) -> int:

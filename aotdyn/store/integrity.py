@@ -226,7 +226,7 @@ def remedy(error: OSError, reading: bool) -> str:
         return f"its owner can let others read it by `chmod -R a+rX`; or {OWN}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"make room on the disk, as `python -m aotdyn cache gc` does; or {OWN}"
-    return "" if reading else f"{OWN} to have it stored, or pass `--no-cache`"
+    return "" if reading else f"{OWN} to have it stored"
 
 
 def _check_link(path: Path) -> None:

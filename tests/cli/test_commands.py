@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import aotdyn
 from aotdyn.__main__ import COMMANDS, main
-from aotdyn.cli import text
+from aotdyn.cli import build, text
 from aotdyn.hook import startup
-from aotdyn.report import events
+from aotdyn.report import events, progress
 
 
 def test_usage(capsys):
@@ -74,7 +75,29 @@ def test_report_in_words(monkeypatch):
     assert "g: no tensor operations" in shown
     cold = {"traced": 2, "graphs_compiled": 1, "graphs_requested": 0}
     told = text.not_warm(cold, ["a.f", "a.g"])
-    assert told == "aotdyn: not warm, 2 traces and 1 kernel had to be made:\n  a.f\n  a.g"
+    assert told.startswith("aotdyn: not warm, 2 traces and 1 kernel had to be made:\n  a.f\n  a.g\n  hint: ")
+    assert "--why-miss" in told, "traces are missed for a reason"
+    assert "--why-miss" not in text.not_warm({**cold, "traced": 0}, [])
     assert not text.not_warm({"traced": 0, "graphs_compiled": 0}, [])
     told = text.not_warm({"traced": 0, "graphs_compiled": 0}, [], {"a.f": "too slow"})
     assert told.startswith("aotdyn: not warm, 1 function put off:\n  a.f: put off, too slow\n  hint: ")
+
+
+def test_a_build_says_what_it_made():
+    stats = {"traced": 2, "graphs_compiled": 3}
+    assert build._made(stats, False) == "3 kernels compiled, 2 traces made"
+    assert build._made({**stats, "graphs_eager": 3}, False) == "2 traces made; the backend eager compiles no kernels"
+    assert build._made({"traced": 0, "graphs_compiled": 0}, False).endswith("; all was stored already")
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with progress.line("aotdyn: build compiles 4 kernels") as say:
+        for now[0], done in ((1.0, 0), (31.0, 1), (40.0, 2), (62.0, 2)):
+            say(done, 4, "f")
+    assert capsys.readouterr().err.splitlines() == [
+        "aotdyn: build compiles 4 kernels",
+        "aotdyn: 1 of 4 done, 31 s, about 93 s left: f",
+        "aotdyn: 2 of 4 done, 62 s, about 62 s left: f",
+    ]

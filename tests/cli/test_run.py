@@ -445,6 +445,17 @@ def test_eager_graphs_are_no_kernels(project):
     assert "not warm, 1 trace had to be made" in done.stderr
 
 
+def test_a_graph_that_was_damaged_is_the_reason_why_its_function_is_traced_again(project):
+    project.write("app.py", "import torch\n\ndef f(x):\n    return x + 1\n\nprint(f(torch.ones(2)))\n")
+    before = project.run("--backend", "eager", "app.py")
+    for path in project.cache.glob("**/*.graph"):
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    done = project.run("--backend", "eager", "--stats", "s.json", "app.py")
+    assert done.stdout == before.stdout
+    (event,) = json.loads((project.folder / "s.json").read_text())["recompiles"]
+    assert "its graph isn't in the cache any more" in event["reason"]
+
+
 def test_a_cache_that_others_can_write_is_refused_once(project):
     project.write("lib.py", "import torch\n\ndef f(x):\n    return x + 1\n")
     project.write("app.py", "import torch, lib\nprint(lib.f(torch.ones(2)))\n")

@@ -202,6 +202,18 @@ def test_a_folder_of_the_same_name_is_left_alone(cache, root, capsys, command):
     assert len(printed.err.splitlines()) == (command == ("clear",))
 
 
+def test_what_cannot_be_removed_is_one_message(cache, filled, root, listed, capsys, monkeypatch):
+    """As on a disk that is mounted read-only."""
+    monkeypatch.setattr(disk, "remove", lambda path: False)
+    assert cache("clear") == 1
+    printed = capsys.readouterr()
+    assert "removed" not in printed.out
+    first, hint = printed.err.splitlines()
+    assert first.startswith("aotdyn: 7 entries can't be removed: ")
+    assert first.endswith(", ...")
+    assert "read-only" in hint
+
+
 def test_clear_beside_what_is_foreign(cache, filled, root, make, capsys):
     _foreign(root)
     (root / "v1" / "size").write_text("1")
