@@ -67,10 +67,11 @@ def _made(stats: Mapping[str, Any], failed: bool) -> str:
     """What a build has made; of a backend that makes no kernels the traces alone."""
     traces, eager = counted(stats["traced"], "trace"), stats.get("graphs_eager", 0)
     kernels = stats["graphs_compiled"] - eager
+    if not (kernels or stats["traced"] or failed):
+        return "nothing had to be made, all was stored already"
     if eager and not kernels:
         return f"{traces} made; the backend eager compiles no kernels"
-    there = "" if kernels or failed else "; all was stored already"
-    return f"{counted(kernels, 'kernel')} compiled, {traces} made{there}"
+    return f"{counted(kernels, 'kernel')} compiled, {traces} made"
 
 
 def _wait(mine: Pool) -> None:

@@ -357,8 +357,11 @@ class Entry:
         self.misses += 1
         if self.closed and self.misses & (self.misses - 1):
             return None  # past the limit, arms are tried again ever more rarely
-        if self.account is not None and self._too_busy():
-            return None
+        if self.account is not None:
+            from aotdyn.runtime import thrift
+
+            if thrift.too_busy(self):
+                return None
         if not self.loaded:
             self.loaded = True
             self._take(cold.load(self))
@@ -375,12 +378,6 @@ class Entry:
                 interrupted.hand_on(error)
                 cold.failed(self, error)
                 return None
-
-    def _too_busy(self) -> bool:
-        """Under thrift: whether there is no time even to look into the store."""
-        from aotdyn.runtime import thrift
-
-        return thrift.too_busy(self)
 
     def _take(self, stored: list[Variant]) -> None:
         """Have what is stored; what the policy has decided ends where there is no thrift."""
