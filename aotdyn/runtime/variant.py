@@ -60,7 +60,7 @@ class ResumePoint(msgspec.Struct, frozen=True):
     "index of the source that reaches the frame's globals; -1: the entry's own"
 
 
-class SourceData(msgspec.Struct, frozen=True, array_like=True):
+class SourceData(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One row of a variant's source table: a step from `base` (an earlier row's index, -1 for a root)."""
 
     kind: str
@@ -68,7 +68,7 @@ class SourceData(msgspec.Struct, frozen=True, array_like=True):
     key: Any = None
 
 
-class GuardData(msgspec.Struct, frozen=True, array_like=True):
+class GuardData(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A fact: `kind` of guards.kinds holds of the object at `source`, with `expected` as data.
 
     `place` says which of the variant's `places` asked for it first; -1: none that is known.
@@ -80,7 +80,7 @@ class GuardData(msgspec.Struct, frozen=True, array_like=True):
     place: int = -1
 
 
-class Instruction(msgspec.Struct, frozen=True, array_like=True):
+class Instruction(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One step of an epilogue: see docs/design/epilogue.md for the set.
 
     `dest` is the register written, -1 where none is. `args` holds registers,
@@ -92,14 +92,14 @@ class Instruction(msgspec.Struct, frozen=True, array_like=True):
     args: tuple[Any, ...] = ()
 
 
-class Recipe(msgspec.Struct, frozen=True, array_like=True):
+class Recipe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How binding fills one cell of the generated code's pool: an operation of runtime.binding and its data."""
 
     op: str
     args: tuple[Any, ...] = ()
 
 
-class Inlined(msgspec.Struct, frozen=True, array_like=True):
+class Inlined(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A function whose code the trace went through."""
 
     module: str
