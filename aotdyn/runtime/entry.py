@@ -443,7 +443,8 @@ class Entry:
             self.needs = max(self.needs, verdict.seconds)
             self.postponed = max(self.postponed, verdict.postponed or 2)
             self.ripe = self.postponed == 1
-            thrift.making_up = thrift.making_up or self.ripe
+            if self.ripe:
+                thrift.inherit(self)
         elif self.account is not None and verdict.poor:
             self.account.poor = max(self.account.poor, verdict.poor)
             self.silent = True

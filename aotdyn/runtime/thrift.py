@@ -11,6 +11,7 @@ here changes a result.
 from __future__ import annotations
 
 import atexit
+import functools
 import sys
 import time
 import weakref
@@ -147,6 +148,9 @@ _owed: dict[str, str] = {}
 
 _owing: dict[str, Entry] = {}
 "Functions of packages that were put off, by name."
+
+_inherited: dict[str, Entry] = {}
+"Functions that an earlier process has put off, and this one is to make up for, by name."
 
 _heat: dict[str, int] = {}
 "How often what was put off has been called."
@@ -325,8 +329,7 @@ def _put_for_good(entry: Entry) -> bool:
 
 def _put(entry: Entry, reason: str = "tracing has had its share of the time (thrift_share)") -> bool:
     """Put a function off, and tell; answers False."""
-    if not _put_off and not _owing:
-        atexit.register(_keep_owed)
+    _at_the_end()
     calls = max(entry.unserved, 1)
     _heat[name(entry)] = calls
     _put_off[name(entry)] = reason
@@ -351,12 +354,31 @@ def _keep(entry: Entry, reason: str, seconds: float = 0.0) -> None:
     cold.keep_verdict(entry.spec, entry.extent, reason, seconds=seconds, postponed=_again())
 
 
+def inherit(entry: Entry) -> None:
+    """This process is to make up for a function. If it doesn't, none will: each would spend its seconds again."""
+    global making_up
+    making_up = True
+    _inherited[name(entry)] = entry
+    _at_the_end()
+
+
+@functools.cache
+def _at_the_end() -> None:
+    """Have `_keep_owed` called when the process ends."""
+    atexit.register(_keep_owed)
+
+
 def _keep_owed() -> None:
     """At the end of the process: let the next one know what was often called of what was put off of packages."""
     for name, entry in _owing.items():
         if name in _put_off and entry.ran >= OWED * (SILENT if entry.silent else 1):
             _keep(entry, _put_off[name])
+            _inherited.pop(name, None)
+    for entry in _inherited.values():
+        if entry.postponed == 1:  # it wasn't made
+            _keep(entry, "it was put off, and not made up for", entry.needs)
     _owing.clear()
+    _inherited.clear()
 
 
 def _later(calls: int) -> int:

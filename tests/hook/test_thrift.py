@@ -388,6 +388,30 @@ def test_what_a_process_puts_off_the_next_makes_up_for(project: Any) -> None:
     assert making == "False"  # what was made, and was poor, isn't owed any more
 
 
+def test_what_is_not_made_up_for_is_not_owed_again(project: Any) -> None:
+    """Each process of a short program would spend its seconds on it, whatever the second had no time for."""
+    project.write("lib/pkg.py", PACKAGE)
+    project.write(
+        "app/app.py",
+        """
+        import os, torch, pkg
+        from aotdyn.runtime import thrift
+
+        thrift.EARLY, thrift.MAKES_UP = 0.0, float(os.environ["FREE"])
+        layer = pkg.Layer(torch.ones(4))
+        for _ in range(int(os.environ["CALLS"])):
+            pkg.hot(layer, torch.ones(4, 4))
+        print(thrift.making_up)
+        """,
+    )
+    project.folder = project.folder / "app"
+    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    tight = {**ROOM, "AOTDYN_THRIFT_SHARE": "1e-9"}
+    runs = (("12", "0"), ("1", "0"), ("12", "9"))
+    found = [_run(project, calls, {**tight, "CALLS": calls, "FREE": free}) for calls, free in runs]
+    assert [(told.strip(), seen["traced"]) for told, seen in found] == [("False", 0), ("True", 0), ("False", 0)]
+
+
 MODELS = """
     import functools
     import torch
