@@ -4,12 +4,16 @@ import builtins
 import collections
 import dis
 import gc
+import inspect
 import marshal
+import sys
 import traceback
 import weakref
 
 import pytest
+import torch
 
+import aotdyn
 from aotdyn.rewrite import points
 from aotdyn.runtime import dispatch, helpers
 from aotdyn.runtime.continuation import Continuation
@@ -183,3 +187,31 @@ def test_iterators():
     assert list(helpers.dict_iterator_at({1: 2, 3: 4}, 1, "items")) == [(3, 4)]
     assert list(helpers.accumulate_from(iter([3]), None, 3, True)) == [6]
     assert list(helpers.zip_longest_filled(0, [1], [2, 3])) == [(1, 2), (0, 3)]
+
+
+def test_a_call_at_the_end_of_the_stack_leaves_no_exception_handled(own_cache):
+    """There is no room for the repair of a traceback either, at some of the depths where a call fails."""
+
+    @aotdyn.compile(backend="eager")
+    def compiled(x):
+        return x.sin() + 1
+
+    def deep(n, x):
+        return compiled(x) if n == 0 else deep(n - 1, x)
+
+    x = torch.ones(2)
+    compiled(x)
+    before, failed = sys.getrecursionlimit(), 0
+    sys.setrecursionlimit(len(inspect.stack(0)) + 150)
+    try:
+        for n in range(100, 150):
+            try:
+                deep(n, x)
+            except RecursionError:
+                failed += 1
+            if sys.exc_info() != (None, None, None):
+                break
+    finally:
+        sys.setrecursionlimit(before)
+    assert sys.exc_info() == (None, None, None), n
+    assert 0 < failed < 50
