@@ -336,6 +336,28 @@ def test_a_function_of_many_callers_waits_for_each(monkeypatch: pytest.MonkeyPat
     assert [first(), second(), first()] == [False, True, True]
 
 
+@pytest.mark.parametrize(
+    ("parameters", "body", "found"),
+    [
+        ("*args", "return f(*args)", True),
+        ("self, **options", "options['n'] = self.n - 1; return f(self, **options)", True),
+        ("x", "return f(x)", False),
+        ("*args", "return f(*args).relu()", False),
+    ],
+)
+def test_what_is_a_wrapper(monkeypatch: pytest.MonkeyPatch, parameters: str, body: str, found: bool) -> None:
+    """Code that takes what comes, has a hooked function in its closure, and names no operator."""
+    from aotdyn.runtime import callers
+
+    space: dict[str, Any] = {}
+    exec(f"def outer(f):\n def inner({parameters}):\n  {body}\n return inner", space)
+    inner = space["outer"](test_terms)
+    assert not callers.wraps(inner.__code__, inner.__closure__)
+    assert not callers.wraps(inner.__code__, [types.CellType()])
+    monkeypatch.setattr(callers.switchboard, "seat_in", lambda code: code)
+    assert callers.wraps(inner.__code__, [types.CellType(1), *inner.__closure__]) == found
+
+
 def test_what_is_read_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """However much tracing has taken, what is stored is looked up."""
     entry: Any = types.SimpleNamespace(lines=[], extent=types.SimpleNamespace(sparing="packages"))
