@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aotdyn.runtime.entry import Entry
+    from aotdyn.runtime.variant import Variant
 
 Key = tuple[str, str, str]
 "A function: module, qualified name, digest."
@@ -23,14 +24,14 @@ class _Mean:
     """Operations a call."""
 
     def __init__(self) -> None:
-        self.calls = self.operations = 0
+        self.calls, self.operations = 0, 0.0
 
-    def note(self, calls: int, operations: int) -> None:
+    def note(self, calls: int, operations: float) -> None:
         self.calls += calls
         self.operations += operations
 
     def times(self, calls: int) -> int:
-        return calls * self.operations // max(self.calls, 1)
+        return round(calls * self.operations / max(self.calls, 1))
 
 
 def operations(entries: Iterable[Entry]) -> int:
@@ -43,12 +44,18 @@ def operations(entries: Iterable[Entry]) -> int:
     inlined: dict[Key, _Mean] = collections.defaultdict(_Mean)
     for entry in entries:
         for variant in entry.variants:
-            at_break = 0 if variant.leave else variant.eager_operations
-            roots[_key(entry)][entry.spec.offset].note(1, variant.own + at_break)
+            part, at_break = _part(variant), 0 if variant.leave else variant.eager_operations
+            roots[_key(entry)][entry.spec.offset].note(1, part * variant.own + at_break)
             for index, calls, own in variant.shares:
                 row = variant.inlined[index]
-                inlined[row.module, row.qualname, row.digest].note(calls, own)
+                inlined[row.module, row.qualname, row.digest].note(calls, part * own)
     return sum(_made(entry, roots.get(_key(entry), {}), inlined) for entry in entries if entry.left_to_python())
+
+
+def _part(variant: Variant) -> float:
+    """How much of what was met while tracing is calls of operators: where the graph doesn't have it, it was dropped."""
+    met = variant.own + sum(own for _, _, own in variant.shares)
+    return 1.0 if variant.leave or not met else variant.operations / met
 
 
 def _made(entry: Entry, parts: Mapping[int, _Mean], inlined: Mapping[Key, _Mean]) -> int:

@@ -53,6 +53,7 @@ def _entry(name: str, left: int, *variants: Variant, offset: int = 0) -> Any:
 def _variant(own: int, shares: list[tuple[int, int, int]] | None = None, **more: Any) -> Variant:
     inlined = [Inlined("m", "callee", "d")]
     spec = FrameSpec("m", "f", "d", 0)
+    more.setdefault("operations", own + sum(each for *_, each in shares or []))
     return Variant(spec, [], [], [], None, [], inlined=inlined, own=own, shares=shares or [], **more)
 
 
@@ -66,6 +67,7 @@ def test_operations_that_python_made() -> None:
     pieces = [_entry("f", 3, _variant(2, eager_operations=1)), _entry("f", 2, _variant(5), offset=8)]
     assert eager.operations(pieces) == 3 * (2 + 1 + 5) + 2 * 5
     assert eager.operations([_entry("f", 3, _variant(2, leave="a loop", eager_operations=2))]) == 6
+    assert eager.operations([_entry("f", 3, _variant(4, operations=3))]) == 9  # one wasn't wanted in the graph
 
 
 def test_what_is_put_off_is_owed_whether_there_are_variants_or_not(monkeypatch: Any) -> None:
