@@ -94,7 +94,7 @@ def left_alone(t: Any, reason: str) -> tuple[Variant, Any, list[Any]]:
     variant, _, _ = _variant(t, table, e, [], [])
     variant.leave = reason
     variant.callees = [table.add(source) for source in callees.seen(t)]
-    variant.own = variant.eager_operations = t.operations - t.nested
+    variant.eager_operations = variant.own
     variant.graph = None
     variant.inputs = []
     return variant, None, []
@@ -188,7 +188,7 @@ def _variant(
         watched=watched,
         operations=calls,
         instructions=t.position,
-        own=min(t.operations - t.nested, calls),  # of what was recorded, reads of sizes may not be in the graph
+        own=t.operations - t.nested,
         shares=[(i, *t.shares[key]) for i, key in enumerate(t.inlined) if key in t.shares],
         process_local=list(t.process_local),
         locals=list(t.locals) or None,

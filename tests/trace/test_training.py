@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import aotdyn
+from aotdyn import config
 from aotdyn.report import events
 
 
@@ -104,3 +105,29 @@ def test_a_compiled_module_is_copied_saved_and_loaded():
         loaded = saved_and_loaded(each, weights_only=False)
         assert torch.equal(loaded(x), wanted)
         assert (events.snapshot()["graph_calls"] > calls) == (each is compiled)
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Rprop", "ASGD"]
+)
+def test_steps_are_those_of_plain_python(name, foreach):
+    """What is calculated with numbers of the state (steps taken, rates) is so in double precision, as in Python.
+
+    A step may round otherwise: tensors take a quotient's reciprocal, and a square root by another way.
+    """
+    plain = model_with_gradients()
+    models = plain, copy.deepcopy(plain)
+    optimizers = [getattr(torch.optim, name)(model.parameters(), foreach=foreach) for model in models]
+    step = aotdyn.compile(lambda optimizer: optimizer.step(), backend="eager", fullgraph=True)
+    generator, calls = torch.Generator().manual_seed(1), events.snapshot()["graph_calls"]
+    for _ in range(9):
+        for each, other in zip(*(model.parameters() for model in models), strict=True):
+            each.grad = torch.randn(each.shape, generator=generator)
+            other.grad = each.grad.clone()
+        optimizers[0].step()
+        with config.overrides(recompile_limit=99):
+            step(optimizers[1])
+    for each, other in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(each, other, rtol=4 * torch.finfo(torch.float32).eps, atol=0)
+    assert events.snapshot()["graph_calls"] >= calls + 9

@@ -1,9 +1,13 @@
-"""Steps of RAdam and ASGD, which ask a number of their state which of two ways to go.
+"""Steps of optimizers, as plain Python takes them.
 
-`torch.optim` has for each a form that doesn't ask (`capturable=True`): both ways
-are computed, and one is taken. That is traced, where all tensors are on the CPU,
-with steps counted in float64, as Python's floats are: the numbers are the same
-but for rounding.
+Numbers of their state (how many steps there were, a rate that is a tensor) are
+Python's floats there, in double precision, and tensors in the form that
+`torch.optim` has for compilers: here tensors of float64, on the CPU, so that
+what is calculated with them is as precise as it is plainly.
+
+RAdam and ASGD ask such a number which of two ways to go. `torch.optim` has for each a form that doesn't ask (`capturable=True`): both ways
+are computed, and one is taken. That is traced, where all tensors are on the CPU: the
+numbers are the same but for rounding.
 """
 
 from __future__ import annotations
@@ -12,12 +16,21 @@ import inspect
 from typing import Any
 
 import torch
-from torch.optim import asgd, radam
+from torch.optim import asgd, optimizer, radam
 
 from ..builtins.left_to_python import leave
 from ..handlers import handles
 from ..model.calls import bind_arguments
 from ..values import Const, Function, Sequence, Tensor, Value, force
+
+
+@handles(optimizer._get_value)
+def _get_value(t: Any, value: Value) -> Value:
+    """A number of the state, whether it is one or a tensor."""
+    known = force(value)
+    if isinstance(known, Tensor) and known.fake.device.type == "cpu" and known.fake.is_floating_point():
+        return t.graph_method("to", [known, Const(torch.float64)])
+    return known
 
 
 def _step(function: Any) -> None:
