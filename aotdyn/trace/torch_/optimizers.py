@@ -5,9 +5,10 @@ Python's floats there, in double precision, and tensors in the form that
 `torch.optim` has for compilers: here tensors of float64, on the CPU, so that
 what is calculated with them is as precise as it is plainly.
 
-RAdam and ASGD ask such a number which of two ways to go. `torch.optim` has for each a form that doesn't ask (`capturable=True`): both ways
-are computed, and one is taken. That is traced, where all tensors are on the CPU: the
-numbers are the same but for rounding.
+RAdam and ASGD ask such a number which of two ways to go. `torch.optim` has for
+each a form that doesn't ask (`capturable=True`): both ways are computed, and
+one is taken. That is traced, where all tensors are on the CPU: the numbers are
+the same but for rounding.
 """
 
 from __future__ import annotations
