@@ -28,14 +28,14 @@ from aotdyn.report import events
 from aotdyn.runtime import binding, dispatch, reached
 from aotdyn.runtime.served import Line, Served, Tally, counted
 from aotdyn.runtime.variant import FrameSpec, Recipe, Variant
+from aotdyn.runtime.waiting import Waiting
 
 if TYPE_CHECKING:
     from aotdyn.guards.kinds import Reason
     from aotdyn.guards.sources import Source
-    from aotdyn.runtime import limit, weighing
+    from aotdyn.runtime import limit
     from aotdyn.runtime.home import Home
     from aotdyn.runtime.moved import Moved
-    from aotdyn.runtime.thrift import Account
 
 MISS = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 """What a variant's function answers `others` where its guards fail."""
@@ -82,7 +82,7 @@ def left(*_: Any) -> None:
     """The dispatcher of what the policy leaves to Python."""
 
 
-class Entry:
+class Entry(Waiting):
     """One dispatcher: its variants in the order of use, its counters.
 
     Args:
@@ -106,9 +106,9 @@ class Entry:
         publish: Callable[[Callable[..., Any]], None] | None = None,
         direct: bool = True,
     ) -> None:
+        super().__init__(extent)
         self.name = name
         self.spec = spec
-        self.extent = extent
         self.globals = globals
         self.code = code
         self.direct = direct
@@ -136,47 +136,14 @@ class Entry:
         "bound `rests`"
         self._given = 0
         "calls that these took"
-        self._left = 0
-        "other calls with tensors that nothing served"
         self._told = False
         self._last: Line | None = None
-        self._meets: Callable[..., bool] | None = None
-        "under the hook: tells whether a call meets tensors"
-        if getattr(extent, "thrifty", False):
-            from aotdyn.runtime import worth
-
-            self._meets = worth.meets
-        self.unserved = 0
-        "calls under thrift since a variant was last made or bound, none of which was served"
-        self.ran = 0
-        "all such calls"
-        self.callers_ran: dict[str, int] = {}
-        "how often callers that it has waited for were called themselves, by name"
-        self.silent: bool | None = None
-        "whether its code names no operation on tensors, or a trace was poor; None while nobody asked"
-        self.skip = 0
-        "how many of the next calls don't ask"
-        self.idle = self._idle = 0
-        "how many of the next calls are taken for such without tensors; calls in a row that were"
         self.failures = 0
         "how often tracing or compiling for it has failed by a fault of ours"
-        self.ripe = False
-        "it has waited for its turn in an earlier process"
-        self.needs = 0.0
-        "seconds that tracing has taken without an end"
-        self.postponed = 0
-        "whether an earlier process has put the function off (1), or several have (2)"
-        self._debts: list[Variant] = []
-        "its verdicts, as they are stored"
-        self.weight: weighing.Weight | None = None
-        self.scale: weighing.Scale | None = None
-        self.account: Account | None = None
-        self._quiet = sys.maxsize
-        "calls without tensors after which it isn't asked at each whether it has some"
         if terms := getattr(extent, "sparing", ""):
             from aotdyn.runtime import thrift
 
-            self.account, self._quiet = thrift.account(self), thrift.QUIET[terms]
+            self.account, self.quiet = thrift.account(self), thrift.QUIET[terms]
         self._lock = threading.Lock()
         self._publish = publish or (lambda dispatcher: dispatch.install(name, dispatcher))
         entries.add(self)
@@ -206,15 +173,14 @@ class Entry:
         with self._lock:
             self._retired = self.tally()
             self.variants, self.lines, self._unfit, self._last = [], [], set(), None
-            self.rests, self._behind, self._given, self._left = [], [], 0, 0
+            self.rests, self._behind, self._given = [], [], 0
             self.closed = self.loaded = self._told = False
-            self.weight = self.scale = None
             self._served.clear()
             self.moved, self.numbers = {}, frozenset()
             for home in self.homes:
                 home.clear()
-            self.misses = self.unserved = self.ran = self.skip = self.failures = 0
-            self.needs, self.postponed, self._debts = 0.0, 0, []
+            self.misses = self.failures = 0
+            self.wait_anew()
             if self.account is not None:
                 self.account.forget()
             self.install()
@@ -229,7 +195,7 @@ class Entry:
 
     def left_to_python(self) -> int:
         """Calls with tensors that no graph served."""
-        return self._left + self._given
+        return self.left + self._given
 
     def give_back(self) -> None:
         """The entry is given up: what it has counted goes over to the process's counters."""
@@ -253,15 +219,8 @@ class Entry:
         if is_dynamo_compiling():
             return None  # TorchDynamo goes through here itself
         if self.skip > 0:
-            return self._skipped()
+            return self.skipped()
         return self.asked(sys._getframe(1).f_globals, args) if self.direct else self.miss(*args)
-
-    def _skipped(self) -> None:
-        """A call that the policy leaves to Python without a look."""
-        self.skip -= 1
-        self.unserved += 1
-        self.ran += 1
-        self._left += 1
 
     def stranger(self, *args: Any) -> Any:
         """A frame with other globals asks a bound variant."""
@@ -290,7 +249,7 @@ class Entry:
         if is_dynamo_compiling():
             return None  # first of all, as in `first`
         if self.skip > 0:
-            return self._skipped()
+            return self.skipped()
         if self.idle > 0:
             self.idle -= 1
             return None
@@ -302,9 +261,9 @@ class Entry:
             answer = rest.probe(*args)
             if answer is not MISS and not self._tries():
                 return answer
-        if self._meets is not None and not self._meets(args, self.globals, self.code):
-            return self._met_none()
-        self._idle = 0
+        if self.meets is not None and not self.meets(args, self.globals, self.code):
+            return self.met_none()
+        self.idled = 0
         if not self._lock.acquire(blocking=False):
             return None  # another thread traces, or this one met the function again while it does
         try:
@@ -312,7 +271,7 @@ class Entry:
                 line = self._find(args)
         finally:
             self._lock.release()
-        self._left += line is None or line.variant.rest
+        self.left += line is None or line.variant.rest
         if line is None:
             return None
         answer = line.probe(*args)
@@ -326,15 +285,6 @@ class Entry:
         self._given += 1
         often = self._given <= OFTEN or not self._given & (self._given - 1)
         return often and len(self.lines) < len(self.variants)
-
-    def _met_none(self) -> None:
-        """After many calls in a row without tensors it is asked ever more rarely whether one has some."""
-        self._idle += 1
-        beyond = self._idle - self._quiet
-        if beyond > 0:
-            from aotdyn.runtime import thrift
-
-            self.idle = thrift.unasked(beyond)
 
     def explain(self, args: tuple[Any, ...]) -> list[Reason]:
         """Why no variant fits: the first guard that fails of each, oldest first."""
@@ -427,45 +377,6 @@ class Entry:
     def undecided(self) -> bool:
         """Whether the policy may have calls of the function traced yet."""
         return self.account is not None and not (self.account.verdict or self.closed or self.rests or self.needs)
-
-    def heed(self, verdict: Variant) -> None:
-        """A stored verdict: the policy has left the function to Python before, or put it off.
-
-        Where there is no thrift, what was put off is made now.
-        """
-        if verdict.seconds or verdict.postponed:
-            self._debts.append(verdict)
-            if self.account is None:
-                self._pay()
-                return
-            from aotdyn.runtime import thrift
-
-            self.needs = max(self.needs, verdict.seconds)
-            self.postponed = max(self.postponed, verdict.postponed or 2)
-            self.ripe = self.postponed == 1
-            if self.ripe:
-                thrift.inherit(self)
-        elif self.account is not None and verdict.poor:
-            self.account.poor = max(self.account.poor, verdict.poor)
-            self.silent = True
-        elif self.account is not None:
-            from aotdyn.runtime import weighing
-
-            if weighing.holds(self, verdict):
-                self.account.leave(verdict.leave)
-
-    def clear_debts(self) -> None:
-        """Take back what earlier processes have stored of putting the function off."""
-        from aotdyn.runtime import cold
-
-        for verdict in self._debts:
-            cold.prune(self, verdict)
-        self._debts = []
-
-    def _pay(self) -> None:
-        """What an earlier process has put off is made: later ones needn't know of it any more."""
-        self.clear_debts()
-        self.needs, self.postponed = 0.0, 0
 
     def drop(self) -> None:
         """Lose all variants: the policy leaves the function to Python from now on."""
@@ -569,7 +480,7 @@ class Entry:
             self._learn(args)
         variant = cold.trace(self, args)
         if variant is not None and self.postponed and not variant.seconds:
-            self._pay()
+            self.pay()
         if variant is None or (self.account is not None and not thrift.is_worth(self, variant)):
             return None
         variant.restless = limit.rows(found.restless)
