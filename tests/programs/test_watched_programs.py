@@ -99,7 +99,6 @@ def test_frames_traces_and_torch_compile(project: Any) -> None:
 
 COVERED = """
     import coverage
-import pytest
     import torch
     import lib
 
