@@ -110,3 +110,38 @@ def test_jit_trace():
         graph = torch.jit.trace(made, (X, Y), check_trace=False)
         assert torch.equal(graph(Y, X), function(Y, X))
         made(X, Y)
+
+
+TAGGED = """
+import torch
+import aotdyn
+
+class Scale(torch.nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def forward(self, x):
+        return x * self.by
+
+def function(x):
+    return Scale(3)(x).sin(), Scale(2)
+
+plainly = torch.nn.Module.__init__
+compiled = aotdyn.compile(function, backend="eager", fullgraph=True)
+x = torch.ones(3)
+for traced in (1, 2):
+    for _ in range(2):
+        y, scale = compiled(x)
+        assert torch.equal(y, function(x)[0]) and torch.equal(scale(x), x * 2)
+    assert aotdyn.stats()["traced"] == traced
+    torch.compile(lambda x: x + 1, backend="eager")(x)
+assert torch.nn.Module.__init__ is not plainly
+"""
+
+
+def test_modules_are_made_in_a_frame_beside_torch_compile(project):
+    """TorchDynamo's own `Module.__init__`, which tags what is made, is gone through: one graph, none for the tag."""
+    project.write("app.py", TAGGED)
+    done = project.python("app.py")
+    assert done.returncode == 0, done.stderr

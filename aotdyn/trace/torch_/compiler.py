@@ -19,8 +19,8 @@ from aotdyn.guards.tensors import plain_class
 from .. import handlers
 from ..control import Break, NotConstant
 from ..flows import Flow
-from ..handlers import HANDLERS, handles
-from ..values import Const, Scalar, Sequence, Tensor, Value, force
+from ..handlers import HANDLERS, handles, handles_inner
+from ..values import Const, Function, Scalar, Sequence, Tensor, Value, force
 
 TRUE = (
     "torch.compiler.is_compiling",
@@ -155,6 +155,24 @@ def register_late() -> None:
         for function in (shapes._advise_is_size, shapes.guard_size_oblivious):
             function = inspect.unwrap(function)
             HANDLERS.setdefault(function, _of_symbol(function))
+
+    tags: Any = sys.modules.get("torch._dynamo.mutation_guard")
+    if tags is not None and tags.__name__ not in _registered:
+        _registered.add(tags.__name__)
+        for name in ("patched_init", "patched_setstate"):
+            handles_inner(tags.install_generation_tagging_init, name)(_untagged)
+
+
+def _untagged(t: Any, patched: Function, *args: Value, **kwargs: Value) -> Value:
+    """What TorchDynamo puts in the place of a module's `__init__` and `__setstate__`: these, and a tag for itself.
+
+    It notes by that which modules are made while a program runs, to decide how it compiles their calls. Those that a
+    graph's frame makes go without.
+    """
+    from .. import model
+
+    (cell,) = patched.closure
+    return model.call(t, t.cell_content(cell), list(args), kwargs)
 
 
 def _of_symbol(function: Callable[[Any], Any]) -> Callable[..., Value]:
