@@ -32,6 +32,13 @@ class Project:
         path.write_text(textwrap.dedent(text).lstrip("\n"))
         return path
 
+    def beside(self, package: str, program: str) -> None:
+        """Write a package, `pkg`, outside of the program's folder, and the program, `app.py`: processes start there."""
+        self.write("lib/pkg.py", package)
+        self.write("app/app.py", program)
+        self.folder = self.folder / "app"
+        self.env["PYTHONPATH"] = f"{self.environment({})['PYTHONPATH']}:{self.folder.parent / 'lib'}"
+
     def environment(self, env: dict[str, str]) -> dict[str, str]:
         """The environment of a process: this one's without its AOTDYN_*, plus `env`."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AOTDYN_")}

@@ -29,6 +29,7 @@ from aotdyn.guards.tensors import plain_class
 from aotdyn.runtime.variant import FrameSpec, Inlined
 
 from .control import Break, LeaveAlone, LookedAt, Raised
+from .hooked import Hooked
 from .load import load
 from .sizes import STATIC, Policy, Sizes
 from .values import (
@@ -51,8 +52,6 @@ from .values import (
 
 MAX_DEPTH = 120
 MAX_IDLE = 1_000
-MAX_REPEATED, MAX_REPEATED_OPERATIONS = 6, 120
-"""Calls of one method of one object, and operations in them, that a sparing trace takes in."""
 _KEPT_IN_C = ("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__kwdefaults__", "__annotations__")
 """Attributes of a function that aren't in its `__dict__`."""
 _NOT_INLINED = (
@@ -110,7 +109,6 @@ class Tracer:
         self.stop_at = stop_at
         self.hooked = hooked
         self.sparing = False
-        self.repeated: dict[Any, tuple[int, int]] = {}  # by code and receiver: calls of a stub, operations in them
         self.position = 0
         self.frame: Any = None
         self.handled: Value | None = None
@@ -169,10 +167,7 @@ class Tracer:
         self.checks: list[Tensor] = []  # what must hold of data for this to be the path: see torch_.checks
         self.raises_into_handler = False  # it holds an operator that may raise where a handler could see it
         self.operations = 0
-        self.nested = 0
-        "those that hooked functions made which the current one, or the outermost frame, has called"
-        self.shares: dict[tuple[str, str, str], list[int]] = {}
-        "hooked functions that were inlined: how often, and the operations that are their own"
+        self.stubs = Hooked()
         self.differentiating = False  # a backward pass is traced, which may be recorded itself
         self.gathers = False  # indices that look like one number stand for many: see flex_attention
         self.isolated: list[int] = []  # regions that change nothing outside: the serial of the first value of each
@@ -560,38 +555,15 @@ class Tracer:
         frame = Frame(self, code, f.globals, bound, cells, f.owner, f.path, self.frame, by_call)
         frame.stub = f.obj is not None and dispatcher_of(f.obj.__code__) is not None
         self.depth += 1
-        outer, self.nested = self.nested, 0
+        outer = self.stubs.begin()
         try:
             value = frame.run()
         finally:
             self.depth -= 1
-            made = self._share(key, frame) if frame.stub else self.nested
-            self.nested = outer + made
+            self.stubs.end(outer, key, frame, self.operations - frame.entered)
         if self.sparing and frame.stub:
-            self._called(frame)
+            self.stubs.called(frame, self.operations - frame.entered)
         return value
-
-    def _share(self, key: tuple[str, str, str], frame: Any) -> int:
-        """A hooked function ends: note the operations that are its own; answers how many were made in it."""
-        made = self.operations - frame.entered
-        share = self.shares.setdefault(key, [0, 0])
-        share[0] += 1
-        share[1] += made - self.nested
-        return made
-
-    def _called(self, frame: Any) -> None:
-        """A stub has returned: one that is called on the same object time and again is a loop's body, better alone."""
-        receiver = next(iter(frame.given), None)
-        if receiver is None or receiver.source is None:
-            return
-        key = (frame.code, receiver.source)
-        calls, operations = self.repeated.get(key, (0, 0))
-        calls, operations = calls + 1, operations + self.operations - frame.entered
-        self.repeated[key] = (calls, operations)
-        if calls >= MAX_REPEATED and operations > MAX_REPEATED_OPERATIONS:
-            raise LeaveAlone(
-                f"calls {frame.code.co_qualname} of one object time and again, which is compiled by itself"
-            )
 
     def enter(self, frame: Any) -> None:
         """A frame begins to run."""

@@ -31,10 +31,7 @@ PROGRAM = """
 
 def test_what_a_callees_graph_captures_python_has_not_run(project: Any) -> None:
     """The third call is traced: two of `inner` and the own operation of two of `outer` are Python's."""
-    project.write("lib/pkg.py", PACKAGE)
-    project.write("app/app.py", PROGRAM)
-    project.folder = project.folder / "app"
-    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    project.beside(PACKAGE, PROGRAM)
     options = ("--backend", "eager", "--stats", "stats.json", "--package", "pkg", "--exclude", "__main__", "app.py")
     done = project.run(*options, env={"AOTDYN_THRIFT": "packages", "AOTDYN_THRIFT_SHARE": "1000"})
     assert done.returncode == 0, done.stderr

@@ -75,10 +75,7 @@ def _run(project: Any, name: str, env: dict[str, str]) -> tuple[str, dict[str, A
 
 def test_what_pays_is_traced(project: Any) -> None:
     """The program at its first call; of packages the outermost that is called again and again, and not what is poor."""
-    project.write("lib/pkg.py", PACKAGE)
-    project.write("app/app.py", PROGRAM)
-    project.folder = project.folder / "app"
-    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    project.beside(PACKAGE, PROGRAM)
     plain = project.python("app.py").stdout
     cold, seen = _run(project, "cold", ROOM)
     assert cold == plain
@@ -96,11 +93,8 @@ def test_what_pays_is_traced(project: Any) -> None:
 
 def test_what_does_not_fit_is_put_off_and_told(project: Any) -> None:
     """Where tracing has had its share, packages go on as plain Python, and the next process may trace them."""
-    project.write("lib/pkg.py", PACKAGE)
     nothing = "from aotdyn.runtime import thrift\nthrift.EARLY = 0.0\n"
-    project.write("app/app.py", nothing + textwrap.dedent(PROGRAM))
-    project.folder = project.folder / "app"
-    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    project.beside(PACKAGE, nothing + textwrap.dedent(PROGRAM))
     plain = project.python("app.py").stdout
     out, seen = _run(project, "cold", {**ROOM, "AOTDYN_THRIFT_SHARE": "1e-9"})
     assert out == plain
@@ -185,11 +179,8 @@ def test_what_costs_more_than_it_saves_is_left_alone(project: Any, pays: bool) -
 
 def test_stubs_that_do_not_fit_are_put_off(project: Any) -> None:
     """A package that there is no time to rewrite is loaded as it is; a later process gives it stubs."""
-    project.write("lib/pkg.py", PACKAGE)
     nothing = "from aotdyn.runtime import thrift\nthrift.REWRITING = 0.0\n"
-    project.write("app/app.py", f"{nothing}{textwrap.dedent(PROGRAM)}print(pkg.__cached__[-4:], pkg.__spec__.name)")
-    project.folder = project.folder / "app"
-    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    project.beside(PACKAGE, f"{nothing}{textwrap.dedent(PROGRAM)}print(pkg.__cached__[-4:], pkg.__spec__.name)")
     plain = project.python("app.py").stdout
     cold, seen = _run(project, "cold", {**ROOM, "AOTDYN_THRIFT_SHARE": "1e-9"})
     assert cold == plain
@@ -207,11 +198,8 @@ def test_stubs_that_do_not_fit_are_put_off(project: Any) -> None:
 
 def test_what_was_poor_is_remembered(project: Any) -> None:
     """The second poor trace is the verdict, whatever process the first was made in."""
-    project.write("lib/pkg.py", PACKAGE)
     calls = "for _ in range(int(os.environ['CALLS'])):\n    pkg.poor(torch.ones(2))\n"
-    project.write("app/app.py", f"import os, torch, pkg\n{calls}")
-    project.folder = project.folder / "app"
-    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    project.beside(PACKAGE, f"import os, torch, pkg\n{calls}")
     found = [_run(project, calls, {**ROOM, "CALLS": calls})[1] for calls in ("4", "4", "60", "99")]
     assert [each["traced"] for each in found] == [1, 0, 1, 0]
     assert [bool(each["left_alone"]) for each in found] == [False, False, True, False]
@@ -387,13 +375,10 @@ def test_operations_in_a_code(body: str, names: bool) -> None:
 
 def test_what_a_process_puts_off_the_next_makes_up_for(project: Any) -> None:
     """At once, from the first call on, outermost first; the third finds it all, or leaves off."""
-    project.write("lib/pkg.py", PACKAGE)
     free = "thrift.EARLY = 0.0\nthrift.FREE = thrift.MAKES_UP = float(os.environ['FREE'])\n"
     free = f"import os\nfrom aotdyn.runtime import thrift\n{free}"
     told = "open('making', 'w').write(str(thrift.making_up))\n"
-    project.write("app/app.py", free + textwrap.dedent(PROGRAM) + told)
-    project.folder = project.folder / "app"
-    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    project.beside(PACKAGE, free + textwrap.dedent(PROGRAM) + told)
     tight = {**ROOM, "AOTDYN_THRIFT_SHARE": "1e-9"}
     _, seen = _run(project, "cold", {**tight, "FREE": "0"})
     assert seen["graph_calls"] == 0
@@ -489,10 +474,7 @@ USES_MODELS = """
 
 def test_models_of_many_classes(project: Any) -> None:
     """Each class has its turn as the first has; what builds them, and what only hands on, isn't traced."""
-    project.write("lib/pkg.py", MODELS)
-    project.write("app/app.py", USES_MODELS)
-    project.folder = project.folder / "app"
-    project.env["PYTHONPATH"] = f"{project.environment({})['PYTHONPATH']}:{project.folder.parent / 'lib'}"
+    project.beside(MODELS, USES_MODELS)
     plain = project.python("app.py").stdout
     cold, seen = _run(project, "cold", ROOM)
     assert cold == plain
