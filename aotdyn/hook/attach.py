@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from aotdyn import collecting
 from aotdyn.report import events
 from aotdyn.rewrite import switchboard
 from aotdyn.runtime.variant import FrameSpec
@@ -166,6 +167,7 @@ def _first(*args: Any) -> Any:
     if not worth.meets_tensors(args) and not worth.names_tensors(frame.f_globals, frame.f_code.co_names):
         _seen_nothing(frame.f_code)
         return None
+    collecting.import_ends()
     seat = switchboard.seat_in(frame.f_code)
     if seat is None:
         return None

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 import zipimport
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader, SourcelessFileLoader
 from types import ModuleType
 
+from aotdyn import collecting
 from aotdyn.hook.attach import log
-from aotdyn.hook.loader import HookedSourceLoader, HookedZipLoader
+from aotdyn.hook.loader import HookedSourceLoader, HookedZipLoader, watch
 from aotdyn.hook.select import Selection, never
+
+WATCHED = (SourceFileLoader, SourcelessFileLoader, ExtensionFileLoader)
+"Loaders, one for each module, of which it is told when they have executed theirs."
 
 
 class Finder:
@@ -29,8 +33,13 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name in self.after_import:
-            return self._watched(name, path, target)
+        spec = self._selected(name, path, target)
+        if name not in self.after_import and collecting.importing():
+            return spec
+        return self._watched(name, spec or self._next(name, path, target))
+
+    def _selected(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        """The spec of a module that is hooked, or may be; None for others."""
         if never(name):  # most of what a program of torch's imports
             return None
         selected = any(selection.named(name) for selection in self.selections)
@@ -63,19 +72,15 @@ class Finder:
         else:
             log.debug("%s isn't hooked: it is loaded by %s", spec.name, type(loader).__name__)
 
-    def _watched(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-        spec = self._next(name, path, target)
-        loader = None if spec is None else spec.loader
-        if loader is not None:
-            execute = loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                if (action := self.after_import.pop(name, None)) is not None:
-                    action()
-
-            loader.exec_module = exec_module  # type: ignore[method-assign]
+    def _watched(self, name: str, spec: ModuleSpec | None) -> ModuleSpec | None:
+        """A spec whose import is told of: the outermost of several, or one that something waits for."""
+        if spec is not None and isinstance(spec.loader, WATCHED):
+            watch(spec.loader, lambda: self.after_import.pop(name, _nothing)())
         return spec
+
+
+def _nothing() -> None:
+    """What most imports are followed by."""
 
 
 finder = Finder()

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import sys
 import zipimport
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
+from aotdyn import collecting
 from aotdyn.hook import modules
 
 _EXEC = SourceFileLoader.exec_module.__code__
@@ -72,3 +75,20 @@ class HookedZipLoader(zipimport.zipimporter):
         if code is None and not modules.fits(fullname):
             return super().get_code(fullname)
         return code or modules.make(fullname, source, super().get_code(fullname))
+
+
+def watch(loader: Any, then: Callable[[], None]) -> None:
+    """Have a loader's next execution of its module collect little garbage, and call `then` behind it."""
+
+    @_in_importlib  # type: ignore[arg-type]
+    def exec_module(module: ModuleType) -> None:
+        vars(loader).pop("exec_module", None)
+        begun = collecting.import_begins()
+        try:
+            loader.exec_module(module)
+        finally:
+            if begun:
+                collecting.import_ends()
+        then()
+
+    loader.exec_module = exec_module
