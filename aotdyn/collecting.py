@@ -14,10 +14,11 @@ import gc
 import sys
 from collections.abc import Iterator
 
-IMPORTING = 500_000
-"Objects made, and not freed, between two collections of young ones while a module is being imported (CPython: 700)."
-MANY = 10_000
-"Objects made by an import that are taken for old from then on."
+IMPORTING = 10_000
+"""Objects made, and not freed, between two collections of young ones while a module is being imported (CPython: 700).
+
+With many more what goes by isn't found until the interpreter ends, where it takes as long.
+"""
 
 _put_off = False
 
@@ -87,21 +88,23 @@ def import_begins() -> bool:
     if importing() or not 0 < ordinary[0] < IMPORTING:
         return False
     _ordinary = ordinary
-    gc.set_threshold(IMPORTING, *ordinary[1:])
+    gc.set_threshold(*_raised(ordinary))
     return True
 
 
-def import_ends() -> None:
-    """Collect as the program would have it: an import has ended, or work with tensors begins inside of one.
+def _raised(ordinary: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The thresholds in the place of those: young objects are gone through, older ones aren't."""
+    return IMPORTING, IMPORTING, ordinary[2]
 
-    What was imported is there to stay: as young objects it would be gone through several times.
-    """
+
+def import_ends() -> None:
+    """Collect as the program would have it: an import has ended, or work with tensors begins inside of one."""
     global _ordinary
     if _ordinary is None:
         return
-    if gc.get_count()[0] > MANY and not gc.get_freeze_count():
-        gc.freeze()
-        gc.unfreeze()  # which leaves all among the oldest
-    if gc.get_threshold() == (IMPORTING, *_ordinary[1:]):  # else the program has set its own
+    if gc.get_threshold() == _raised(_ordinary):  # else the program has set its own
         gc.set_threshold(*_ordinary)
+        if gc.get_count()[1] > _ordinary[1] and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()  # what was imported stays: this leaves it among the oldest
     _ordinary = None

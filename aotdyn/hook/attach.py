@@ -97,8 +97,8 @@ _looks: dict[int, int] = {}
 "How often the calls of a code (by id) were looked at and no tensor was found, beyond what is of no matter."
 
 
-def _seen_nothing(code: CodeType) -> None:
-    """A call of a stub met no tensor: after many, some go by without a look."""
+def _seen_nothing(code: CodeType, globals: dict[str, Any]) -> None:
+    """A call of a stub met no tensor: after many, some go by without a look, and at last all do."""
     looks = _looks.get(id(code))
     if looks is not None and looks < 0:
         _looks[id(code)] = looks + 1
@@ -109,26 +109,30 @@ def _seen_nothing(code: CodeType) -> None:
     if seat is None:
         return
     board = switchboard.boards[seat.board]
+    terms = thrift.terms(of_the_program(board.module))
     if looks is None:
-        looks = -thrift.QUIET.get(thrift.terms(of_the_program(board.module)), sys.maxsize)
-    else:
+        looks = -thrift.QUIET.get(terms, sys.maxsize)
+    elif looks != thrift.LOOKS.get(terms) or not _retire(seat, code, globals):
         _rest(board, seat.number, thrift.unasked(looks))
     _looks[id(code)] = looks + 1
 
 
+def _retire(seat: switchboard.Seat, code: CodeType, globals: dict[str, Any]) -> int:
+    """Give a stub's functions their own code back; how many were found."""
+    from aotdyn.runtime import retired
+
+    return retired.retire(switchboard.dispatcher(seat, code), code.co_qualname, globals)
+
+
 def _rest(board: switchboard.Switchboard, number: int, calls: int) -> None:
     """Leave so many calls of a stub to Python, at as little cost as can be, and look again behind them."""
-    is_dynamo_compiling = sys.modules["torch"].compiler.is_dynamo_compiling
-    left = iter(range(calls))
+    from aotdyn.runtime import retired
 
-    def resting(*_: Any) -> None:
-        if is_dynamo_compiling():
-            return
-        for _one in left:
-            return
+    def then(*_: Any) -> None:
         if board.ask[number] is resting:
             board.install(number, _first)
 
+    resting, _ = retired.rest(calls, then)
     board.install(number, resting)
 
 
@@ -165,7 +169,7 @@ def _first(*args: Any) -> Any:
         return None  # TorchDynamo goes through here itself
     frame = sys._getframe(1)
     if not worth.meets_tensors(args) and not worth.names_tensors(frame.f_globals, frame.f_code.co_names):
-        _seen_nothing(frame.f_code)
+        _seen_nothing(frame.f_code, frame.f_globals)
         return None
     collecting.import_ends()
     seat = switchboard.seat_in(frame.f_code)

@@ -71,6 +71,9 @@ boards: dict[str, Switchboard] = {}
 
 _seats: dict[str, Seat] = {}
 
+_known: dict[int, tuple[CodeType, Seat]] = {}
+"Stubs whose seats somebody has asked for, by id: code objects compare, and hash, all that they hold."
+
 
 def board_name(module: str, digest: str) -> str:
     """The name in builtins of the switchboard of a module whose source has this digest."""
@@ -100,6 +103,16 @@ def exchange(change: Callable[[Dispatcher], Dispatcher]) -> None:
 
 def seat_in(code: CodeType) -> Seat | None:
     """Where `code` finds its dispatcher, if it is a stub that asks a switchboard of this process."""
+    known = _known.get(id(code))
+    if known is not None and known[0] is code:
+        return known[1]
+    found = _seat_in(code)
+    if found is not None:
+        _known[id(code)] = code, found
+    return found
+
+
+def _seat_in(code: CodeType) -> Seat | None:
     found = code.co_names
     if names.FIX not in found:
         return None

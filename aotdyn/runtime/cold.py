@@ -76,6 +76,8 @@ def forget() -> None:
         _continuations.clear()
     if known := sys.modules.get("aotdyn.runtime.beforehand"):
         known.forget()
+    if known := sys.modules.get("aotdyn.runtime.retired"):
+        known.restore()
 
 
 def load(entry: Entry) -> list[Variant]:

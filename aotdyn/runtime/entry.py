@@ -195,7 +195,7 @@ class Entry(Waiting):
 
     def left_to_python(self) -> int:
         """Calls with tensors that no graph served."""
-        return self.left + self._given
+        return self.left + self._given + self.paused()
 
     def give_back(self) -> None:
         """The entry is given up: what it has counted goes over to the process's counters."""
@@ -360,7 +360,7 @@ class Entry(Waiting):
         from aotdyn.runtime import thrift
 
         self.unserved += 1
-        self.ran += 1
+        self._ran += 1
         if not thrift.is_due(self, sys._getframe(), args):
             return False
         self.unserved = 0

@@ -142,11 +142,16 @@ def in_module(qualname: str, dispatcher: str, globals: dict[str, Any]) -> list[t
     The latter are found as what refers to the module's dict, which takes some
     40 ms in a process with torch.
     """
-    named = [each for each in _named(qualname, globals) if _asks(each.__code__, dispatcher)]
-    if named or not thorough:
-        return named
+    found = named(qualname, dispatcher, globals)
+    if found or not thorough:
+        return found
     referrers = [each for each in gc.get_referrers(globals) if isinstance(each, types.FunctionType)]
     return [each for each in referrers if _asks(each.__code__, dispatcher)]
+
+
+def named(qualname: str, dispatcher: str, globals: dict[str, Any]) -> list[types.FunctionType]:
+    """The functions of a module that a qualified name leads to and whose code asks a dispatcher."""
+    return [each for each in _named(qualname, globals) if _asks(each.__code__, dispatcher)]
 
 
 def _asks(code: types.CodeType, dispatcher: str) -> bool:

@@ -29,6 +29,10 @@ PATIENCE = 16
 "Calls, for each call of a caller that may be traced itself, in which a function waits for that. It may have many."
 QUIET = {"packages": 16, "program": 512}
 "By terms: calls of a function that met no tensor, after which it is looked ever more rarely whether one does."
+LOOKS = {"packages": 8, "program": 64}
+"So many more looks, and none found any in thousands of calls: it isn't looked at again."
+LATEST = 4096
+"Calls that go by at most until what was put off asks again."
 FREE = 2.0
 "Seconds that tracing may take of the program that is run, whatever its share."
 MAKES_UP = 4.0
@@ -126,9 +130,13 @@ class Account:
 
     def leave(self, reason: str) -> None:
         """Leave the function to Python, whatever was made of it."""
+        from aotdyn.runtime import retired
+
         self.verdict = reason
         for entry in list(self.entries):
             entry.drop()
+            if not entry.spec.offset:
+                retired.retire(entry.name, entry.spec.qualname, entry.globals)
 
 
 accounts: dict[tuple[str, str, str], Account] = {}
@@ -254,7 +262,7 @@ def is_due(entry: Entry, frame: Any, args: Sequence[Any]) -> bool:
         return False
     if _waits(entry, frame):
         # Where there is no time either, looking up the stack again and again would be all that it costs.
-        entry.skip = min(calls, PATIENCE) // 2 if time_left(terms) > 0 else _later(calls)
+        entry.pause(min(calls, PATIENCE) // 2 if time_left(terms) > 0 else _later(calls))
         return False
     if entry.needs and 2 * entry.needs > time_left(terms) + DEBT:
         return _put(entry, f"tracing takes more than {entry.needs:.1f} s")
@@ -337,7 +345,7 @@ def _put(entry: Entry, reason: str = "tracing has had its share of the time (thr
         _owed[name(entry)] = reason
     if entry.extent.sparing == "packages" and entry.postponed < 2:
         _owing[name(entry)] = entry
-    entry.skip = _later(calls)
+    entry.pause(_later(calls))
     return False
 
 
@@ -383,7 +391,7 @@ def _keep_owed() -> None:
 
 def _later(calls: int) -> int:
     """How many calls go by before a function is asked for again that was called so often."""
-    return max(1, min(calls // 2, 256))
+    return max(1, min(calls // 2, LATEST))
 
 
 def name(entry: Entry) -> str:

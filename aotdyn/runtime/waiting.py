@@ -6,6 +6,7 @@ finds and makes what serves calls, and asks here first.
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -46,12 +47,14 @@ class Waiting:
         "how often callers that it has waited for were called themselves, by name"
         self.unserved = 0
         "calls under thrift since a variant was last made or bound, none of which was served"
-        self.ran = 0
-        "all such calls"
+        self._ran = 0
+        "all such calls, but for those of a pause that isn't over"
         self.left = 0
         "calls with tensors that nothing served, by thrift or not"
         self.skip = 0
         "how many of the next calls don't ask"
+        self._pause: tuple[int, Any] = (0, iter(()))
+        "calls that a dispatcher which only counts leaves to Python, and what tells how many of them are to come"
         self.idle = self.idled = 0
         "how many of the next calls are taken for such without tensors; calls in a row that were"
         if getattr(extent, "thrifty", False):
@@ -61,7 +64,8 @@ class Waiting:
 
     def wait_anew(self) -> None:
         """Forget all but the account."""
-        self.left = self.unserved = self.ran = self.skip = 0
+        self.left = self.unserved = self._ran = self.skip = 0
+        self._pause = 0, iter(())
         self.needs, self.postponed, self.debts = 0.0, 0, []
         self.weight = self.scale = None
 
@@ -69,8 +73,44 @@ class Waiting:
         """A call that the policy leaves to Python without a look."""
         self.skip -= 1
         self.unserved += 1
-        self.ran += 1
+        self._ran += 1
         self.left += 1
+
+    def pause(self: Any, calls: int) -> None:
+        """Leave so many calls to Python without a look: where no variant is bound, at as little cost as can be."""
+        self._count_pause()
+        self.skip = calls
+        if self.lines or self.account is None:
+            return
+        from aotdyn.runtime import retired
+
+        resting, left = retired.rest(calls, self._resume)
+        self._pause = calls, left
+        self._publish(resting)
+
+    def _resume(self: Any, *args: Any) -> Any:
+        """The answer to the first call behind a pause."""
+        self._count_pause()
+        self.skip = 0
+        self.install()
+        return self.asked(sys._getframe(2).f_globals, args) if self.direct else self.miss(*args)
+
+    def _count_pause(self) -> None:
+        gone = self.paused()
+        self._pause = 0, iter(())
+        self.unserved += gone
+        self._ran += gone
+        self.left += gone
+
+    def paused(self) -> int:
+        """How many calls a pause that isn't counted yet has left to Python."""
+        calls, left = self._pause
+        return calls - operator.length_hint(left)
+
+    @property
+    def ran(self) -> int:
+        """How many calls under thrift nothing has served."""
+        return self._ran + self.paused()
 
     def met_none(self) -> None:
         """After many calls in a row without tensors it is asked ever more rarely whether one has some."""

@@ -79,23 +79,6 @@ def test_no_trace_is_left_on_the_loader(importing):
     assert importlib.reload(loads_once) is loads_once
 
 
-def test_garbage_of_an_import_is_found_later(importing):
-    importing(
-        "leaves_garbage",
-        "import weakref\n"
-        "class Node: pass\n"
-        f"nodes = [Node() for _ in range({collecting.MANY * 2})]\n"
-        "lost = Node(); lost.itself = lost; seen = weakref.ref(lost); del lost\n",
-    )
-    from leaves_garbage import seen
-
-    assert seen() is not None
-    assert gc.get_freeze_count() == 0
-    assert gc.get_count()[0] < collecting.MANY
-    gc.collect()
-    assert seen() is None
-
-
 def test_work_with_tensors_inside_of_an_import(project):
     project.write("worker.py", "import gc\ndef work(x):\n    return x + 1, gc.get_threshold()[0]\n")
     project.write("whole.py", "import torch, worker\nprint(worker.work(torch.ones(2))[1])")
