@@ -35,7 +35,7 @@ LATEST = 4096
 "Calls that go by at most until what was put off asks again."
 FREE = 2.0
 "Seconds that tracing may take of the program that is run, whatever its share."
-MAKES_UP = 4.0
+MAKES_UP = 8.0
 "Seconds that it may take of whatever in a process that makes up for another."
 LOADING = {"aotdyn.trace.api": 0.5, "torch._dynamo": 1.0}
 "Seconds that what tracing needs takes to load: the first trace has to afford that as well."
@@ -169,6 +169,7 @@ def account(entry: Entry) -> Account:
     spec = entry.spec
     found = accounts.setdefault((spec.module, spec.qualname, spec.digest), Account())
     found.entries.add(entry)
+    _at_the_end()
     return found
 
 
@@ -337,7 +338,6 @@ def _put_for_good(entry: Entry) -> bool:
 
 def _put(entry: Entry, reason: str = "tracing has had its share of the time (thrift_share)") -> bool:
     """Put a function off, and tell; answers False."""
-    _at_the_end()
     calls = max(entry.unserved, 1)
     _heat[name(entry)] = calls
     _put_off[name(entry)] = reason
@@ -367,7 +367,6 @@ def inherit(entry: Entry) -> None:
     global making_up
     making_up = True
     _inherited[name(entry)] = entry
-    _at_the_end()
 
 
 @functools.cache
@@ -377,16 +376,29 @@ def _at_the_end() -> None:
 
 
 def _keep_owed() -> None:
-    """At the end of the process: let the next one know what was often called of what was put off of packages."""
-    for name, entry in _owing.items():
-        if name in _put_off and entry.ran >= OWED * (SILENT if entry.silent else 1):
-            _keep(entry, _put_off[name])
-            _inherited.pop(name, None)
+    """At the end of the process: let the next one know what of packages was often called, and left to Python.
+
+    One that finds no records owes what still waits for its turn as well.
+    """
+    waiting = {} if warm else {name(entry): entry for entry in _undecided()}
+    for called, entry in {**waiting, **_owing}.items():
+        if called in _owing and called not in _put_off:
+            continue
+        if entry.ran >= OWED * (SILENT if entry.silent else 1):
+            _keep(entry, _put_off.get(called, "it was called often, and waited for its turn"))
+            _inherited.pop(called, None)
     for entry in _inherited.values():
         if entry.postponed == 1:  # it wasn't made
             _keep(entry, "it was put off, and not made up for", entry.needs)
     _owing.clear()
     _inherited.clear()
+
+
+def _undecided() -> list[Entry]:
+    """The functions of packages that nothing was made for, though it may be yet."""
+    entries = [entry for account in accounts.values() for entry in account.entries]
+    packages = [entry for entry in entries if entry.extent.sparing == "packages" and not entry.spec.offset]
+    return [entry for entry in packages if entry.undecided() and not entry.variants]
 
 
 def _later(calls: int) -> int:
