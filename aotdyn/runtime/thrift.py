@@ -35,7 +35,7 @@ LATEST = 4096
 "Calls that go by at most until what was put off asks again."
 FREE = 2.0
 "Seconds that tracing may take of the program that is run, whatever its share."
-MAKES_UP = 8.0
+MAKES_UP = 4.0
 "Seconds that it may take of whatever in a process that makes up for another."
 LOADING = {"aotdyn.trace.api": 0.5, "torch._dynamo": 1.0}
 "Seconds that what tracing needs takes to load: the first trace has to afford that as well."
