@@ -79,10 +79,12 @@ class HookedZipLoader(zipimport.zipimporter):
 
 def watch(loader: Any, then: Callable[[], None]) -> None:
     """Have a loader's next execution of its module collect little garbage, and call `then` behind it."""
+    own = vars(loader).copy()  # another tool may have put an `exec_module` there as well
 
     @_in_importlib  # type: ignore[arg-type]
     def exec_module(module: ModuleType) -> None:
-        vars(loader).pop("exec_module", None)
+        del loader.exec_module
+        vars(loader).update(own)
         begun = collecting.import_begins()
         try:
             loader.exec_module(module)

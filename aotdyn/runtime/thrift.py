@@ -35,7 +35,7 @@ LATEST = 4096
 "Calls that go by at most until what was put off asks again."
 FREE = 2.0
 "Seconds that tracing may take of the program that is run, whatever its share."
-MAKES_UP = 4.0
+MAKES_UP = 6.0
 "Seconds that it may take of whatever in a process that makes up for another."
 LOADING = {"aotdyn.trace.api": 0.5, "torch._dynamo": 1.0}
 "Seconds that what tracing needs takes to load: the first trace has to afford that as well."
@@ -285,7 +285,7 @@ def _never(entry: Entry, args: Sequence[Any]) -> str:
 def _wanted(entry: Entry, args: Sequence[Any]) -> int:
     """How many calls in a row that nothing serves a package's function waits for."""
     made = entry.made_for(args, PROVEN * chosen().thrift_calls)
-    if entry.ripe and (entry.postponed or not made):
+    if entry.ripe and (entry.postponed or made < 2):
         return 1
     calls = chosen().thrift_calls << max(made - 1, 0)
     if warm and not making_up:

@@ -4,11 +4,13 @@ import gc
 import importlib.util
 import sys
 import traceback
+from importlib.machinery import PathFinder
 
 import pytest
 
 import aotdyn
 from aotdyn import collecting
+from aotdyn.hook.finder import finder
 
 ORDINARY = gc.get_threshold()
 
@@ -77,6 +79,28 @@ def test_no_trace_is_left_on_the_loader(importing):
 
     assert "exec_module" not in vars(loads_once.__loader__)
     assert importlib.reload(loads_once) is loads_once
+
+
+def test_what_another_tool_puts_on_the_loader_runs(importing):
+    class Theirs:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            spec = PathFinder.find_spec(name, path) if name == "watched_twice" else None
+            if spec is not None:
+                execute = spec.loader.exec_module
+                spec.loader.exec_module = lambda module: (execute(module), told.append(module.__name__))
+            return spec
+
+    told = []
+    importing("watched_twice", "")
+    sys.meta_path.insert(sys.meta_path.index(finder) + 1, Theirs)
+    try:
+        import watched_twice
+
+        assert told == ["watched_twice"]
+        assert importlib.reload(watched_twice) is watched_twice
+    finally:
+        sys.meta_path.remove(Theirs)
 
 
 def test_work_with_tensors_inside_of_an_import(project):
