@@ -89,7 +89,7 @@ def load(entry: Entry) -> list[Variant]:
     if found and entry.account:
         from aotdyn.runtime import thrift
 
-        thrift.warm = True
+        thrift.heeds(found)
     for verdict in (each for each in found if each.verdict):
         entry.heed(verdict)
     found = [each for each in found if not each.verdict]
@@ -115,11 +115,13 @@ def forgotten() -> bool:
 
 def keep_verdict(spec: FrameSpec, extent: Extent, reason: str, **more: Any) -> None:
     """Store that a function is left to Python by policy; `more` says of a verdict that isn't for good why."""
+    from aotdyn.runtime import thrift
     from aotdyn.runtime.variant import Variant
 
     if not forgotten():
+        verdict = Variant(spec, [], [], [], None, [], leave=reason, verdict=True, made_up=thrift.making_up, **more)
         with events.phase("store"):
-            store(extent).save(Variant(spec, [], [], [], None, [], leave=reason, verdict=True, **more))
+            store(extent).save(verdict)
 
 
 def entry_of(code: types.CodeType) -> Entry | None:

@@ -484,6 +484,7 @@ class Entry(Waiting):
         if variant is None or (self.account is not None and not thrift.is_worth(self, variant)):
             return None
         variant.restless = limit.rows(found.restless)
+        variant.made_up = thrift.making_up
         self._lower(variant)
         self.variants.append(variant)
         if not variant.process_local:

@@ -150,6 +150,9 @@ warm = False
 making_up = False
 "Whether it has named a function that one process has put off, and none after that: this one makes up for it."
 
+_made_up = False
+"Whether it has named what a process that made up for another has stored: none of the later ones does, too."
+
 _put_off: dict[str, str] = {}
 _owed: dict[str, str] = {}
 "What of that is the program's own."
@@ -362,11 +365,20 @@ def _keep(entry: Entry, reason: str, seconds: float = 0.0) -> None:
     cold.keep_verdict(entry.spec, entry.extent, reason, seconds=seconds, postponed=_again())
 
 
-def inherit(entry: Entry) -> None:
-    """This process is to make up for a function. If it doesn't, none will: each would spend its seconds again."""
+def heeds(stored: list[Variant]) -> None:
+    """The store has something for a function under thrift."""
+    global warm, making_up, _made_up
+    warm = True
+    if any(each.made_up for each in stored):
+        making_up, _made_up = False, True
+
+
+def inherit(entry: Entry) -> bool:
+    """Whether this process makes up for a function. If it doesn't, none will: each would spend its seconds again."""
     global making_up
-    making_up = True
+    making_up = not _made_up
     _inherited[name(entry)] = entry
+    return making_up
 
 
 @functools.cache

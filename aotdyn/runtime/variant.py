@@ -141,6 +141,8 @@ class Variant(msgspec.Struct):
     "how the hook's policy has put the function off: 1 in the first process that met it, 2 in a later one as well"
     poor: int = 0
     "so many traces of the function were poor until now, and none was rich: it isn't left to Python yet"
+    made_up: bool = False
+    "a process that made up for another has stored it: later ones don't"
     gives_way: bool = False
     "where the graph raises, it has changed nothing: the body may run instead"
     redraws: bool = False

@@ -135,9 +135,7 @@ class Waiting:
 
             self.needs = max(self.needs, verdict.seconds)
             self.postponed = max(self.postponed, verdict.postponed or 2)
-            self.ripe = self.postponed == 1
-            if self.ripe:
-                thrift.inherit(self)
+            self.ripe = self.postponed == 1 and thrift.inherit(self)
         elif self.account is not None and verdict.poor:
             self.account.poor = max(self.account.poor, verdict.poor)
             self.silent = True
