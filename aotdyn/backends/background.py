@@ -56,6 +56,29 @@ def _thorough() -> bool:
     return mine is not None and mine.thorough
 
 
+class Seldom(Ways):
+    """A graph's callable while it isn't known to be called often: it runs eagerly, and asks for a kernel later."""
+
+    soon = False
+
+    def __init__(self, job: Job, often: int) -> None:
+        super().__init__()
+        self._job = job
+        self._eager = job.eager()
+        self._calls = -(-often // max(len(job.program.steps), 1))
+
+    def default(self) -> Compiled:
+        return self._eager
+
+    def undecided(self, inputs: tuple[torch.Tensor, ...]) -> Sequence[Any]:
+        """A call while there were few."""
+        self._calls -= 1
+        if self._calls > 0:
+            return self._eager(*inputs)
+        self.settle(self._job.at_once(list(inputs)))
+        return self(*inputs)
+
+
 class Later(Ways):
     """One graph's callable. Where no worker can compile it, it stays eager."""
 

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 class Policy(msgspec.Struct, frozen=True):
     """How a graph gets its kernel: `later` by a worker, or now; whether it is `measured` against plain calls, and
-    whether parameters are `frozen` in it."""
+    whether parameters are `frozen` in it. A worker makes it once calls of the graph have run `often` operators."""
 
     later: bool = False
     measured: bool = False
     frozen: bool = False
+    often: int = 0
 
 
 NOW = Policy()
@@ -93,10 +94,11 @@ class Ways:
     """A graph's callable while it isn't settled which way its calls go."""
 
     made = 0
-    "how many there were in this process"
+    "how many there were in this process that go another way soon"
+    soon = True
 
     def __init__(self) -> None:
-        Ways.made += 1
+        Ways.made += self.soon
         self._settled: Compiled | None = None
         self._hooked: Compiled | None = None
 

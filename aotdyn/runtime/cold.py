@@ -274,7 +274,8 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
         options = extent.backend_options
         if registry.resolve(named) == registry.Backend("inductor"):
             options = {**chosen.inductor(), **options}
-        policy = registry.Policy(chosen.compile == "background", chosen.choose == "measured", chosen.freeze)
+        often = chosen.thrift_kernels if extent.sparing == "packages" else 0
+        policy = registry.Policy(chosen.compile == "background", chosen.choose == "measured", chosen.freeze, often)
         before = choice.Ways.made
         made = registry.compile(known, inputs, named, options, store(extent), key, fresh=fresh, policy=policy)
         if choice.Ways.made > before:
