@@ -116,7 +116,7 @@ class Options(msgspec.Struct, frozen=True):
     "calls with tensors after which a function under thrift is traced"
     thrift_share: float = 0.25
     "part of the program's time that tracing and loading may take of functions under thrift"
-    thrift_kernels: int = 10_000
+    thrift_kernels: int = 1_000
     "operators that calls of a graph of a package's have to run in one process until a kernel is compiled for it"
     continuations: str = "block"
     "how a frame goes on behind a break: `block`, in its own code, or `function`, in frames of functions put in for it"

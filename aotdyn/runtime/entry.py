@@ -248,6 +248,8 @@ class Entry(Waiting):
         """No bound variant fits: finds or makes one, and runs it; None where the original body is to run."""
         if is_dynamo_compiling():
             return None  # first of all, as in `first`
+        if self.lines and self.account is not None and self.misfits():
+            return None
         if self.skip > 0:
             return self.skipped()
         if self.idle > 0:

@@ -97,6 +97,8 @@ class Account:
         """Begin anew."""
         self.traces = self.operations = self.poor = 0
         self.rich = False
+        self.pays = False
+        "its calls were weighed, in this process or an earlier one, and save more than they cost"
         self.verdict = ""
         "why the function is left to Python; empty where it isn't"
 
@@ -475,6 +477,28 @@ def is_worth(entry: Entry, variant: Variant) -> bool:
     entry.account.leave(reason)
     events.left_alone(name(entry), reason)
     return False
+
+
+def rarely_fits(entry: Entry) -> bool:
+    """Leave a function to Python of which more calls have missed all variants than were served: each looks at all."""
+    served = entry.graph_calls()
+    if served >= entry.misfit or entry.account is None:
+        return False
+    leave(entry, f"{entry.misfit} calls fitted none of its graphs, and {served} did")
+    return True
+
+
+def leave(entry: Entry, reason: str, **more: Any) -> None:
+    """Leave an entry's function to Python; `more` says what the verdict holds for."""
+    from aotdyn.runtime import cold
+
+    account = entry.account
+    assert account is not None
+    for origin in account.entries:
+        if not origin.spec.offset:
+            cold.keep_verdict(origin.spec, entry.extent, reason, **more)
+    account.leave(reason)
+    events.left_alone(name(entry), reason)
 
 
 def owed() -> dict[str, str]:

@@ -171,6 +171,8 @@ class Variant(msgspec.Struct):
     "of Python's that were traced: what a call saves"
     weighed: str = ""
     "the backend under which a verdict was given since calls cost more than they save: under others it doesn't hold"
+    pays: bool = False
+    "the verdict: under that backend the function's calls were weighed and save more than they cost"
     own: int = 0
     "operations that were met outside of inlined functions which are hooked themselves"
     shares: list[tuple[int, int, int]] = []

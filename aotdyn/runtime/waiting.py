@@ -55,6 +55,8 @@ class Waiting:
         "how many of the next calls don't ask"
         self._pause: tuple[int, Any] = (0, iter(()))
         "calls that a dispatcher which only counts leaves to Python, and what tells how many of them are to come"
+        self.misfit = 0
+        "calls that no bound variant fitted"
         self.idle = self.idled = 0
         "how many of the next calls are taken for such without tensors; calls in a row that were"
         if getattr(extent, "thrifty", False):
@@ -66,6 +68,7 @@ class Waiting:
         """Forget all but the account."""
         self.left = self.unserved = self._ran = self.skip = 0
         self._pause = 0, iter(())
+        self.misfit = 0
         self.needs, self.postponed, self.debts = 0.0, 0, []
         self.weight = self.scale = None
 
@@ -112,6 +115,15 @@ class Waiting:
         """How many calls under thrift nothing has served."""
         return self._ran + self.paused()
 
+    def misfits(self: Any) -> bool:
+        """Note a call that no variant fits; whether such are so many that the function is left to Python."""
+        self.misfit += 1
+        if self.misfit & 0xFF:
+            return False
+        from aotdyn.runtime import thrift
+
+        return thrift.rarely_fits(self)
+
     def met_none(self) -> None:
         """After many calls in a row without tensors it is asked ever more rarely whether one has some."""
         self.idled += 1
@@ -142,7 +154,11 @@ class Waiting:
         elif self.account is not None:
             from aotdyn.runtime import weighing
 
-            if weighing.holds(self, verdict):
+            if not weighing.holds(self, verdict):
+                return
+            if verdict.pays:
+                self.account.pays = True
+            else:
                 self.account.leave(verdict.leave)
 
     def clear_debts(self: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whether what was captured of a function pays: its first calls in a process are weighed (docs/design/policy.md).
+"""Whether what was captured of a function pays: some of its calls are weighed, once (docs/design/policy.md).
 
 A call that is served costs its guards, the graph's inputs and what stands
 behind the graph: all that a dispatcher takes but for the graph. It saves what
@@ -10,8 +10,8 @@ A graph of which it isn't settled yet whether its kernel is used isn't weighed.
 
 from __future__ import annotations
 
+import collections
 import sys
-import threading
 import time
 import types
 from collections.abc import Callable
@@ -35,6 +35,8 @@ RARE, SAMPLES = 200, 25
 CLEAR, LEAST = 1.25, 1e-6
 "How many times as much a call has to cost as it saves, and how many seconds more, for a verdict."
 
+PAYS = "its calls were weighed: they save more than they cost"
+
 clock = time.perf_counter_ns
 
 
@@ -52,10 +54,12 @@ class Scale:
     def __init__(self, entry: Entry, miss: Any) -> None:
         self.entry = entry
         self._miss = miss
-        self._owner = 0
-        "the thread whose call is weighed just now"
+        self._busy = False
+        "a call is weighed just now"
         self._inside = 0
         "nanoseconds of it that the graph has taken"
+        self._seen: collections.Counter[Line] = collections.Counter()
+        "calls that weren't weighed"
         self._twins: dict[Line, Callable[..., Any]] = {}
         self._samples: dict[Line, list[int]] = {}
 
@@ -64,27 +68,30 @@ class Scale:
         entry = self.entry
         if entry.direct and (globals := sys._getframe(1).f_globals) is not entry.globals:
             return entry.asked(globals, args)
-        thread = threading.get_ident()
-        if self._owner:  # another thread's, or one inside of it
-            return self._plain(args)
-        self._owner = thread
-        try:
-            self._inside, start = 0, clock()
-            for line in entry.lines:
-                answer = self._twin(line)(*args)
-                if answer is not self._miss:
-                    self._note(line, clock() - start - self._inside)
-                    return answer
-        finally:
-            self._owner = 0
-        return entry.miss(*args)
-
-    def _plain(self, args: tuple[Any, ...]) -> Any:
-        for line in self.entry.lines:
-            answer = line.probe(*args)
+        start = clock()
+        for line in entry.lines:
+            if self._seen[line] < RARE:
+                answer = line.probe(*args)
+                self._seen[line] += answer is not self._miss
+            else:
+                answer = self._weigh(line, start, args)
             if answer is not self._miss:
                 return answer
-        return self.entry.miss(*args)
+        return entry.miss(*args)
+
+    def _weigh(self, line: Line, start: int, args: tuple[Any, ...]) -> Any:
+        """A variant's answer to a call that began at `start`."""
+        if self._busy:  # it is another thread's, or this one lies inside of it
+            return line.probe(*args)
+        self._busy = True
+        try:
+            self._inside = 0
+            answer = self._twin(line)(*args)
+            if answer is not self._miss:
+                self._note(line, clock() - start - self._inside)
+            return answer
+        finally:
+            self._busy = False
 
     def _twin(self, line: Line) -> Callable[..., Any]:
         """A variant's function that tells how long its graph takes."""
@@ -109,13 +116,13 @@ class Scale:
     def _note(self, line: Line, took: int) -> None:
         samples = self._samples[line]
         samples.append(took)
-        if len(samples) == RARE + SAMPLES:
+        if len(samples) == SAMPLES:
             _weighed(self.entry, self._weight())
 
     def _weight(self) -> Weight:
         calls, cost, gain = 0, 0.0, 0.0
         for line, samples in self._samples.items():
-            counted = sorted(samples[RARE:])
+            counted = sorted(samples)
             if counted:
                 calls += len(counted)
                 cost += len(counted) * max(counted[len(counted) // 2] / 1e9 - MEASURING, 0.0)
@@ -131,14 +138,17 @@ def _weighed(entry: Entry, weight: Weight) -> None:
     account = entry.account
     assert account is not None
     reason = judge(account)
-    if not reason:
+    if reason is None:
         entry.install()
-        return
-    for origin in account.entries:
-        if not origin.spec.offset:
-            cold.keep_verdict(origin.spec, entry.extent, reason, weighed=_backend(entry))
-    account.leave(reason)
-    events.left_alone(thrift.name(entry), reason)
+    elif reason:
+        thrift.leave(entry, reason, weighed=_backend(entry))
+    else:
+        account.pays = True
+        for piece in account.entries:
+            if not piece.spec.offset:
+                cold.keep_verdict(piece.spec, entry.extent, PAYS, weighed=_backend(entry), pays=True)
+            piece.scale = None
+            piece.install()
 
 
 def holds(entry: Entry, verdict: Variant) -> bool:
@@ -162,7 +172,7 @@ def saves(line: Line) -> float:
 
 def begin(entry: Entry, miss: Any) -> None:
     """Have an entry's calls weighed, once: under thrift, where what is the faster is found out by measuring."""
-    if entry.account is None or entry.weight is not None or entry.scale is not None:
+    if entry.account is None or entry.account.pays or entry.weight is not None or entry.scale is not None:
         return
     measured = config.current().choose == "measured" and not torch.are_deterministic_algorithms_enabled()
     if measured and all(map(settled, entry.lines)):
@@ -176,11 +186,11 @@ def settled(line: Line) -> bool:
     return line.variant.instructions > 0 and line.variant.graph not in cold.unsettled
 
 
-def judge(account: Account) -> str:
-    """Why a function doesn't pay, all of its pieces together; empty where it does, or isn't known to the end."""
+def judge(account: Account) -> str | None:
+    """Why a function doesn't pay, all of its pieces together; empty where it does, None where it isn't known yet."""
     often = [(entry.weight, n) for entry in account.entries if entry.lines and (n := entry.graph_calls()) >= RARE]
     if not often or any(weight is None for weight, _ in often):
-        return ""
+        return None
     calls = max(n for _, n in often)
     cost = sum(weight.cost * n for weight, n in often if weight)
     gain = sum(weight.gain * n for weight, n in often if weight)
