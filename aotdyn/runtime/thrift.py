@@ -67,6 +67,8 @@ PROVEN = 2
 "A variant that has served so many times the calls that were waited for doesn't delay the next."
 FEW, REUSED = 3, 4
 "So many variants have to serve so many calls each before another is made."
+LOOK = 5e-6
+"Seconds that a look at a variant takes which doesn't fit, and its share of what Python does around it."
 GUARDS = 50
 "Guards that take as long as one operation saves."
 ASIDE = frozenset(
@@ -480,9 +482,17 @@ def is_worth(entry: Entry, variant: Variant) -> bool:
 
 
 def rarely_fits(entry: Entry) -> bool:
-    """Leave a function to Python of which more calls have missed all variants than were served: each looks at all."""
+    """Leave a function to Python whose calls lose more by looks at variants of which none fits than the others save.
+
+    While variants are still made, and where there is only no time for them, it isn't judged.
+    """
+    from aotdyn.runtime import weighing
+
+    if making_up or not (warm or entry.closed or entry.rests):
+        return False
     served = entry.graph_calls()
-    if served >= entry.misfit or entry.account is None:
+    gain = sum(line.graph_calls() * weighing.saves(line) for line in entry.lines)
+    if gain >= entry.misfit * len(entry.lines) * LOOK:
         return False
     leave(entry, f"{entry.misfit} calls fitted none of its graphs, and {served} did")
     return True
