@@ -64,6 +64,7 @@ def run(program: Path, way: str, cache: str, chosen: argparse.Namespace) -> Run:
     hook = ["-m", "aotdyn", command, "--backend", chosen.backend, "--stats", str(stats), *packages(program)]
     line = [sys.executable, *(hook if way != "plain" else []), str(program)]
     environment = {**os.environ, "AOTDYN_CACHE_DIR": cache, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
         line, env=environment, capture_output=True, text=True, timeout=chosen.timeout, stdin=subprocess.DEVNULL

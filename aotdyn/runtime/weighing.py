@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from aotdyn import config
 from aotdyn.report import events
 
 if TYPE_CHECKING:
@@ -174,7 +173,9 @@ def begin(entry: Entry, miss: Any) -> None:
     """Have an entry's calls weighed, once: under thrift, where what is the faster is found out by measuring."""
     if entry.account is None or entry.account.pays or entry.weight is not None or entry.scale is not None:
         return
-    measured = config.current().choose == "measured" and not torch.are_deterministic_algorithms_enabled()
+    from aotdyn.runtime import thrift
+
+    measured = thrift.chosen().choose == "measured" and not torch.are_deterministic_algorithms_enabled()
     if measured and all(map(settled, entry.lines)):
         entry.scale = Scale(entry, miss)
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from aotdyn import config
-from aotdyn.backends import background, failures, inductor, jobs, pool, repro, spool
+from aotdyn.backends import background, choice, failures, inductor, jobs, pool, repro, spool
 from aotdyn.graph import codegen
 from aotdyn.graph.program import Input, Program, Ref, Step
 from aotdyn.store import claims
@@ -251,3 +251,22 @@ def test_what_was_waited_for_in_vain_is_known_for_a_day(tmp_path: Path, monkeypa
     later = time.time() + background.LATELY + 1
     monkeypatch.setattr(background, "time", SimpleNamespace(time=lambda: later))
     assert keeper.hopeful(60.0)
+
+
+def test_a_graph_of_a_package_gets_its_kernel_once_it_is_called_often() -> None:
+    """As many operators have to run as the policy says; until then a graph is plain calls."""
+    ordered: list[list[torch.Tensor]] = []
+
+    def at_once(inputs: list[torch.Tensor]) -> Any:
+        ordered.append(inputs)
+        return lambda x: ("kernel", x)
+
+    job: Any = SimpleNamespace(
+        program=SimpleNamespace(steps=[None] * 5), eager=lambda: lambda x: ("eager", x), at_once=at_once
+    )
+    before = choice.Ways.made
+    graph = background.Seldom(job, 12)
+    x = torch.ones(1)
+    assert [graph(x)[0] for _ in range(5)] == ["eager", "eager", "kernel", "kernel", "kernel"]
+    assert len(ordered) == 1
+    assert choice.Ways.made == before
