@@ -41,7 +41,7 @@ _entries: dict[str, Entry] = {}
 _lock = threading.RLock()
 
 
-def options_for(extent: Extent) -> config.Options:
+def _options(extent: Extent) -> config.Options:
     """The options as an extent has them: `dynamic` of a `compile()` says more than the process's."""
     chosen = config.current()
     if extent.number and chosen.trace_numpy == "compile":
@@ -199,7 +199,7 @@ def _traced(entry: Entry, args: tuple[Any, ...], orders: Any = None) -> Variant:
         from aotdyn.trace.api import trace as trace_frame
         from aotdyn.trace.sizes import Policy
 
-        chosen = options_for(extent)
+        chosen = _options(extent)
         if extent.sparing:
             from aotdyn.runtime import thrift
 
@@ -252,7 +252,7 @@ def backend(extent: Extent) -> str | Any:
     return extent.backend or config.current().backend
 
 
-def options_for(extent: Extent) -> config.Options:
+def graph_options(extent: Extent) -> config.Options:
     """The options for a graph; under thrift those that its function came under, which takes no look at all layers."""
     if not extent.sparing:
         return config.current()
@@ -278,7 +278,7 @@ def graph(entry: Entry, variant: Variant, inputs: list[Any]) -> Any:
         known = data.decode_program(found)
     extent = entry.extent
     with events.phase("compile" if fresh else "load"):
-        chosen = options_for(extent)
+        chosen = graph_options(extent)
         named = backend(extent)
         options = extent.backend_options
         if registry.resolve(named) == registry.Backend("inductor"):
