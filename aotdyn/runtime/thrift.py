@@ -51,8 +51,8 @@ SETTLED = 15.0
 "Seconds that the share must exceed in such a process: a program that is run again and again settles."
 SILENT = 4
 "One whose code names no operation on tensors waits for so many times as many calls."
-OWED = 4
-"What was called so often and put off in a process is what the next makes up for."
+OWED, WAITED = 4, 12
+"What was called so often and put off in a process, or so often while it waited, is what the next makes up for."
 LOADS = 1.0
 "Seconds that reading what is stored may take, whatever the share."
 AGAIN = 4
@@ -400,7 +400,8 @@ def _keep_owed() -> None:
     for called, entry in {**waiting, **_owing}.items():
         if called in _owing and called not in _put_off:
             continue
-        if entry.ran >= OWED * (SILENT if entry.silent else 1):
+        often = OWED if called in _put_off else WAITED
+        if entry.ran >= often * (SILENT if entry.silent else 1):
             _keep(entry, _put_off.get(called, "it was called often, and waited for its turn"))
             _inherited.pop(called, None)
     for entry in _inherited.values():

@@ -31,6 +31,8 @@ INSTRUCTION, MEASURING = 40e-9, 0.4e-6
 "Seconds that Python takes for an instruction (with what it calls of C, but for operators), and that a sample takes."
 RARE, SAMPLES = 200, 25
 "Calls of one variant before one is weighed, and those that are: what is called less often isn't worth a thought."
+WARMING = 10
+"Calls of the function that tells the time before CPython has specialized its code."
 CLEAR, LEAST = 1.25, 1e-6
 "How many times as much a call has to cost as it saves, and how many seconds more, for a verdict."
 
@@ -115,13 +117,13 @@ class Scale:
     def _note(self, line: Line, took: int) -> None:
         samples = self._samples[line]
         samples.append(took)
-        if len(samples) == SAMPLES:
+        if len(samples) == WARMING + SAMPLES:
             _weighed(self.entry, self._weight())
 
     def _weight(self) -> Weight:
         calls, cost, gain = 0, 0.0, 0.0
         for line, samples in self._samples.items():
-            counted = sorted(samples)
+            counted = sorted(samples[WARMING:])
             if counted:
                 calls += len(counted)
                 cost += len(counted) * max(counted[len(counted) // 2] / 1e9 - MEASURING, 0.0)

@@ -427,7 +427,7 @@ WAITS = """
     from aotdyn.runtime import thrift
 
     layer = pkg.Layer(torch.ones(4))
-    for _ in range(12):
+    for _ in range(thrift.WAITED):
         last = pkg.hot(layer, torch.ones(4, 4))
         if os.environ["BOTH"]:
             last = last + pkg.once(last)

@@ -276,7 +276,7 @@ def test_a_long_program_under_the_hook_does_not_grow(project: Any, whose: str) -
     if whose == "package":
         project.write("lib/lib.py", LIBRARY + NET.replace("SCALE", "scale"))
         project.env |= {"PYTHONPATH": f"{project.environment({})['PYTHONPATH']}:{project.folder / 'lib'}"}
-        project.env |= {"AOTDYN_THRIFT": "packages", "AOTDYN_THRIFT_SHARE": "1000"}
+        project.env |= {"AOTDYN_THRIFT": "packages", "AOTDYN_THRIFT_SHARE": "1000", "AOTDYN_CHOOSE": "always"}
         project.write("app/app.py", LONG.replace("NET", "Net = lib.Net"))
         options = ["--package", "lib"]
         project.folder = project.folder / "app"
