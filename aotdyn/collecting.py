@@ -81,20 +81,16 @@ def importing() -> bool:
 def import_begins() -> bool:
     """Collect seldom from now on; whether that was to be changed, so that `import_ends` is to follow.
 
-    There is a bound, since a module's body may be a whole program.
+    There is a bound, since a module's body may be a whole program. The other two thresholds stay: a program may
+    multiply them, and keep what comes of it.
     """
     global _ordinary
     ordinary = gc.get_threshold()
     if importing() or not 0 < ordinary[0] < IMPORTING:
         return False
     _ordinary = ordinary
-    gc.set_threshold(*_raised(ordinary))
+    gc.set_threshold(IMPORTING, *ordinary[1:])
     return True
-
-
-def _raised(ordinary: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The thresholds in the place of those: young objects are gone through, older ones aren't."""
-    return IMPORTING, IMPORTING, ordinary[2]
 
 
 def import_ends() -> None:
@@ -102,9 +98,6 @@ def import_ends() -> None:
     global _ordinary
     if _ordinary is None:
         return
-    if gc.get_threshold() == _raised(_ordinary):  # else the program has set its own
+    if gc.get_threshold() == (IMPORTING, *_ordinary[1:]):  # else the program has set its own
         gc.set_threshold(*_ordinary)
-        if gc.get_count()[1] > _ordinary[1] and not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()  # what was imported stays: this leaves it among the oldest
     _ordinary = None
