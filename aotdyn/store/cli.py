@@ -151,7 +151,7 @@ def _functions(environment: Environment) -> list[dict[str, Any]]:
                 "resumed": len(everything) - starts,
                 "operations": sum(one.operations for one in everything),
                 "breaks": sum(len(one.breaks) for one in everything),
-                "left": sum(bool(one.leave) for one in everything),
+                "left": sum(bool(one.leave) and not one.pays for one in everything),
                 "uses": max((_uses(uses, stored) for stored in group), default=0),
                 "bytes": sum(stored.size for stored in group),
                 "digest": digest,

@@ -40,7 +40,8 @@ def variant(environment: Environment, stored: Stored, number: int, total: int, u
     lines.append(f"stored by {origin.readable(stored.origin)}; loaded by {counted(uses, 'process')}, "
                  f"last used {_ago(stored.path)}")  # fmt: skip
     if one.leave:
-        lines.append(f"left to Python where the guards hold: {one.leave}")
+        what = "noted by the hook's policy" if one.verdict else "left to Python where the guards hold"
+        lines.append(f"{what}: {one.leave}")
     lines += _section("guards", lambda: guards(one))
     lines += _section("prologue and epilogue", lambda: program(one))
     if one.graph is not None:
@@ -158,7 +159,7 @@ def data(environment: Environment, stored: Stored, uses: int) -> dict[str, Any]:
         "uses": uses,
         "origin": origin.decode(stored.origin),
         "operations": one.operations,
-        "left_alone": one.leave,
+        "left_alone": "" if one.pays else one.leave,
         "graph_key": one.graph,
     }
     return {**about, **{name: _lines(make) for name, make in sections.items()}}
