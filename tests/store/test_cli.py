@@ -64,6 +64,14 @@ def test_show(cache, filled, capsys, name):
     assert "app.model.Net.forward +24: variant 1 of 1" in out
 
 
+def test_what_the_policy_has_noted(cache, store, make, capsys):
+    store.save(make.variant(1, leave="calls pay", verdict=True, pays=True))
+    assert cache("show", "Net.forward") == 0
+    assert "noted by the hook's policy: calls pay" in capsys.readouterr().out
+    assert cache("ls", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["environments"][0]["functions"][0]["left"] == 0
+
+
 def test_show_follows_breaks_into_other_functions(cache, store, make, capsys):
     from msgspec.structs import replace
 
