@@ -254,9 +254,7 @@ class Job:
 
     def at_once(self, inputs: list[torch.Tensor]) -> Compiled:
         """The same graph for inputs like these, whose kernel is ordered now."""
-        policy = msgspec.structs.replace(self.policy, often=0)
-        job = Job(self.program, self.options, self.store, self.key, self.locate, policy, self.frozen)
-        return job.compile(inputs)
+        return self.like(frozen=self.frozen, policy=msgspec.structs.replace(self.policy, often=0)).compile(inputs)
 
     def again(self, program: Program, inputs: list[torch.Tensor]) -> Compiled:
         """The same graph for other inputs, in a later call."""
@@ -362,9 +360,10 @@ class Job:
         """The same for the graph with every size fixed."""
         return self.like(programs.static(self.program), self.frozen)
 
-    def like(self, program: Program | None = None, frozen: Sequence[int] = ()) -> Job:
-        """A job in the same store under the same policy."""
-        return Job(program or self.program, self.options, self.store, self.key, self.locate, self.policy, frozen)
+    def like(self, program: Program | None = None, frozen: Sequence[int] = (), policy: Policy | None = None) -> Job:
+        """A job in the same store, under the same policy or another."""
+        chosen = policy or self.policy
+        return Job(program or self.program, self.options, self.store, self.key, self.locate, chosen, frozen)
 
     def per_shape(self) -> Compiled:
         """A kernel for each tuple of sizes."""

@@ -475,10 +475,7 @@ def is_worth(entry: Entry, variant: Variant) -> bool:
         if not kept and origin is not None:
             cold.keep_verdict(origin.spec, entry.extent, "a trace was poor", poor=entry.account.poor)
         return kept
-    if origin is not None:
-        cold.keep_verdict(origin.spec, entry.extent, reason)
-    entry.account.leave(reason)
-    events.left_alone(name(entry), reason)
+    leave(entry, reason)
     return False
 
 
