@@ -3,8 +3,7 @@
 A full collection goes through all that torch has made, some hundred thousand
 objects, and takes longer than the rest of a warm start; those of a first trace,
 which imports a lot, take a third of it. They come later, when the program's own
-objects call for them. While the program imports its modules there are fewer:
-they would take a tenth of a short program's time, and find nothing.
+objects call for them.
 """
 
 from __future__ import annotations
@@ -14,16 +13,7 @@ import gc
 import sys
 from collections.abc import Iterator
 
-IMPORTING = 10_000
-"""Objects made, and not freed, between two collections of young ones while a module is being imported (CPython: 700).
-
-With many more what goes by isn't found until the interpreter ends, where it takes as long.
-"""
-
 _put_off = False
-
-_ordinary: tuple[int, int, int] | None = None
-"The program's own thresholds, while others hold"
 
 
 @contextlib.contextmanager
@@ -71,33 +61,3 @@ def resume() -> None:
     if _put_off:
         _put_off = False
         gc.enable()
-
-
-def importing() -> bool:
-    """Whether nothing is to be changed where an import begins: one goes on already, or the program collects by hand."""
-    return _ordinary is not None or not gc.isenabled()
-
-
-def import_begins() -> bool:
-    """Collect seldom from now on; whether that was to be changed, so that `import_ends` is to follow.
-
-    There is a bound, since a module's body may be a whole program. The other two thresholds stay: a program may
-    multiply them, and keep what comes of it.
-    """
-    global _ordinary
-    ordinary = gc.get_threshold()
-    if importing() or not 0 < ordinary[0] < IMPORTING:
-        return False
-    _ordinary = ordinary
-    gc.set_threshold(IMPORTING, *ordinary[1:])
-    return True
-
-
-def import_ends() -> None:
-    """Collect as the program would have it: an import has ended, or work with tensors begins inside of one."""
-    global _ordinary
-    if _ordinary is None:
-        return
-    if gc.get_threshold() == (IMPORTING, *_ordinary[1:]):  # else the program has set its own
-        gc.set_threshold(*_ordinary)
-    _ordinary = None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, NamedTuple
 
 from aotdyn import errors
 
 IN_GRAPH: set[Any] = set()
 "Functions that go into the graph as they are (`allow_in_graph`)."
+
+ALLOWED_LATER: dict[int, weakref.ref[Any]] = {}
+"By id: what a program has told `torch.compiler.allow_in_graph`, as long as it hasn't been passed on to TorchDynamo."
 
 
 class DimRange(NamedTuple):

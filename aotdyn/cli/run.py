@@ -14,7 +14,7 @@ from typing import NoReturn
 from aotdyn import config
 from aotdyn.cli.parsing import COLD, UNWRITTEN, parser
 from aotdyn.errors import AotdynError, BackendError, ConfigError
-from aotdyn.hook import activate, patch
+from aotdyn.hook import activate, importing, patch
 from aotdyn.hook import main as programs
 from aotdyn.hook.select import Selection, is_standard, program_folder
 from aotdyn.report import events, imports
@@ -221,6 +221,8 @@ def _outcome(args: argparse.Namespace, target: list[str], options: config.Option
     program = None
     try:
         program = _load(args, target[0], options)
+        if not options.disable:
+            importing.start(nothing_yet=True)
         programs.run(program, [program.path if args.module is not None else target[0], *target[1:]])
     except programs.NotRunnable:
         raise

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from aotdyn import config
 from aotdyn.errors import ConfigError
-from aotdyn.hook import attach, modules
+from aotdyn.hook import attach, importing, modules, notes
 from aotdyn.hook.finder import activate, deactivate, finder
 from aotdyn.hook.select import Selection
 from aotdyn.report import imports, logs
@@ -64,7 +64,11 @@ def install(*packages: str, exclude: str | Iterable[str] = ()) -> Hook:
             "install() is asked to hook nothing", hint="name a package, as in aotdyn.install('mypackage')"
         )
     selection = Selection(chosen, left_out)
-    return Hook(selection) if options.disable else start(selection)
+    if options.disable:
+        return Hook(selection)
+    hook = start(selection)
+    importing.start()
+    return hook
 
 
 def start(selection: Selection) -> Hook:
@@ -73,6 +77,7 @@ def start(selection: Selection) -> Hook:
     logs.setup()
     attach.reattach()
     modules.choose_store()
+    notes.keep()
     activate()
     finder.selections.append(selection)
     _stub_loaded(selection)
@@ -82,6 +87,7 @@ def start(selection: Selection) -> Hook:
 def uninstall() -> None:
     """Hook no more imports, and make the stubs of hooked modules step aside; `install` takes both back."""
     finder.selections.clear()
+    notes.stop()
     deactivate()
     attach.detach()
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from aotdyn import collecting
+from aotdyn.hook import importing
 from aotdyn.report import events
 from aotdyn.rewrite import switchboard
 from aotdyn.runtime.variant import FrameSpec
@@ -171,7 +171,7 @@ def _first(*args: Any) -> Any:
     if not worth.meets_tensors(args) and not worth.names_tensors(frame.f_globals, frame.f_code.co_names):
         _seen_nothing(frame.f_code, frame.f_globals)
         return None
-    collecting.import_ends()
+    importing.work_begins()
     seat = switchboard.seat_in(frame.f_code)
     if seat is None:
         return None

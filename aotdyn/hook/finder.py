@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader, SourcelessFileLoader
 from types import ModuleType
 
-from aotdyn import collecting
+from aotdyn.hook import importing
 from aotdyn.hook.attach import log
 from aotdyn.hook.loader import HookedSourceLoader, HookedZipLoader, watch
 from aotdyn.hook.select import Selection, never
@@ -34,7 +34,7 @@ class Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         spec = self._selected(name, path, target)
-        if name not in self.after_import and collecting.importing():
+        if name not in self.after_import and importing.under_way():
             return spec
         return self._watched(name, spec or self._next(name, path, target))
 

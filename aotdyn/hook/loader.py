@@ -15,8 +15,7 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from aotdyn import collecting
-from aotdyn.hook import modules
+from aotdyn.hook import importing, modules
 
 _EXEC = SourceFileLoader.exec_module.__code__
 
@@ -85,12 +84,12 @@ def watch(loader: Any, then: Callable[[], None]) -> None:
     def exec_module(module: ModuleType) -> None:
         del loader.exec_module
         vars(loader).update(own)
-        begun = collecting.import_begins()
+        begun = importing.begin()
         try:
             loader.exec_module(module)
         finally:
             if begun:
-                collecting.import_ends()
+                importing.end()
         then()
 
     loader.exec_module = exec_module

@@ -12,6 +12,9 @@ from aotdyn.rewrite import names, switchboard
 
 _table: dict[str, CodeType | Callable[[], CodeType]] = {}
 
+_stand_ins: dict[int, tuple[CodeType, CodeType]] = {}
+"By id: code that stands for other code, and that one."
+
 
 def register(dispatcher: str, code: CodeType | Callable[[], CodeType]) -> None:
     """Note the original behind the stub that asks `dispatcher`; a thunk is called when it is first wanted."""
@@ -21,6 +24,11 @@ def register(dispatcher: str, code: CodeType | Callable[[], CodeType]) -> None:
 def forget(dispatcher: str) -> None:
     """No stub asks `dispatcher` any more."""
     _table.pop(dispatcher, None)
+
+
+def stands_for(code: CodeType, other: CodeType) -> None:
+    """Note that `code`, which is no stub, runs in place of `other`, and does the same as far as anybody can tell."""
+    _stand_ins[id(code)] = code, other
 
 
 def dispatcher_of(code: CodeType) -> str | None:
@@ -36,13 +44,13 @@ def dispatcher_of(code: CodeType) -> str | None:
 
 
 def original(code: CodeType) -> CodeType:
-    """The code that the stub `code` was made from; `code` itself if it is no stub.
+    """The code that the stub `code` was made from, or that it stands for; `code` itself if it is neither.
 
     Raises KeyError for a stub that this process never made or registered.
     """
     name = dispatcher_of(code)
     if name is None:
-        return code
+        return _stand_ins.get(id(code), (code, code))[1]
     return by_name(name)
 
 

@@ -180,13 +180,13 @@ def _set(t: Any, obj: Any, source: Source) -> Value:
 
 def _function(t: Any, obj: types.FunctionType, source: Source) -> Value:
     from aotdyn.rewrite.originals import original
+    from aotdyn.rewrite.steps import without_breaks
 
     if enabled(obj) is not obj or (obj in LATER and source.key != "enabled"):
         return load(t, enabled(obj), Pure("enabled", source))
-    code = original(obj.__code__)
     t.guard("FUNCTION", source, obj)
     return Function(
-        code,
+        without_breaks(original(obj.__code__)),
         t.namespace(obj.__globals__, source),
         name=obj.__name__,
         qualname=obj.__qualname__,

@@ -33,6 +33,7 @@ from ..values import (
     Sequence,
     SetValue,
     Tensor,
+    UnreadList,
     Value,
     force,
 )
@@ -400,6 +401,10 @@ def contains(t: Tracer, container: Value, x: Value) -> Value:
     from .operators import equal_or_same, truth
 
     container = force(container)
+    if isinstance(container, UnreadList) and container.unread and container.source is not None:
+        for i, each in enumerate(container.obj):  # what stands behind the first that is equal may change
+            if equal_or_same(t, t.wrap(each, Item(container.source, i)), x):
+                return Const(True)
     if isinstance(container, Sequence):
         return Const(any(equal_or_same(t, each, x) for each in container.items))
     if isinstance(container, Mapping):

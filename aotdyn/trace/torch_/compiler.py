@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch._jit_internal
 
+from aotdyn import marks
 from aotdyn.guards.pure import FLAGS
 from aotdyn.guards.reads import enabled
 from aotdyn.guards.sources import Pure
@@ -115,19 +116,9 @@ def _constantly(value: Any) -> Callable[..., Value]:
 
 def _breaking(reason: str) -> Callable[..., Value]:
     def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
-        if reason == EXPLICIT and _of_the_optimizer(t):
-            return Const(None)
         raise Break(reason)
 
     return handler
-
-
-def _of_the_optimizer(t: Any) -> bool:
-    """Whether a break is one of those by which torch's optimizers keep AOTAutograd from taking a step for training.
-
-    They stand where grad mode is switched; a graph here holds the switches themselves.
-    """
-    return bool(t.frame.globals.obj.get("__name__") == "torch.optim.optimizer")
 
 
 _registered: set[str] = set()
@@ -196,6 +187,9 @@ def _break(path: str) -> Callable[..., Value]:
 
 def allowed_in_graph(fn: Any) -> bool:
     """Whether `torch.compiler.allow_in_graph` was called on `fn` (its registry is torch._dynamo's)."""
+    noted = marks.ALLOWED_LATER.get(id(fn))
+    if noted is not None and noted() is fn:
+        return True
     rules = sys.modules.get("torch._dynamo.trace_rules")
     try:
         return rules is not None and id(fn) in rules._allowed_callable_ids.function_ids

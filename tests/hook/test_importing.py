@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 import pytest
 
 import aotdyn
-from aotdyn import collecting
+from aotdyn.hook import importing as ours
 from aotdyn.hook.finder import finder
 
 ORDINARY = gc.get_threshold()
@@ -39,7 +39,7 @@ def test_seldom_within_an_import_and_as_before_behind_it(importing):
     importing("outer_import", "import gc, inner_import\nseen = [inner_import.seen, gc.get_threshold()]")
     from outer_import import seen
 
-    assert seen == [(collecting.IMPORTING, *ORDINARY[1:])] * 2
+    assert seen == [(ours.IMPORTING, *ORDINARY[1:])] * 2
     assert gc.get_threshold() == ORDINARY
 
 

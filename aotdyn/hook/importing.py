@@ -1,0 +1,143 @@
+"""What a program's imports cost the garbage collector: while they go on, and from then on.
+
+While modules are imported garbage is collected seldom: collections would take a
+tenth of a short program's time, and find nothing. And what the imports at a
+program's head have made is frozen (`gc.freeze`): modules, classes and functions
+stay to the end, and each full collection, of which the end of the interpreter
+alone makes four, would go through some hundred thousand of them.
+
+Frozen objects are freed by their counts as ever; only cycles of them aren't
+found. So nothing is frozen once the program has begun: once it has made objects
+of its own, or met tensors. What of the rest has something to do at its end is
+looked for, and where there is such a thing, the end is as it would be.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import sys
+from collections.abc import Iterable
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
+from typing import Any
+
+IMPORTING = 10_000
+"""Objects made, and not freed, between two collections of young ones while a module is being imported (CPython: 700).
+
+With many more what goes by isn't found until the interpreter ends, where it takes as long.
+"""
+
+OWN = 5_000
+"Objects between two imports from which on they are a program's, whatever they are."
+
+_ordinary: tuple[int, int, int] | None = None
+"The program's own thresholds, while others hold"
+
+_at_head = False
+"Whether the program has done nothing but import."
+
+_frozen = False
+
+
+def start(nothing_yet: bool = False) -> None:
+    """What follows is a program's head, unless it has begun: it has imported torch, or made objects of its own classes.
+
+    `nothing_yet`: no line of it has been run.
+    """
+    global _at_head
+    if _at_head or _frozen or "torch" in sys.modules or not gc.isenabled():
+        return
+    finders = {type(each) for each in sys.meta_path}
+    if nothing_yet or all(_is_standard(cls) for cls in _classes(gc.get_objects()) - finders):
+        _at_head = True
+        _freeze()
+
+
+def under_way() -> bool:
+    """Whether nothing is to be changed where an import begins: one goes on already, or the program collects by hand."""
+    return _ordinary is not None or not gc.isenabled()
+
+
+def begin() -> bool:
+    """Collect seldom from now on; whether that was to be changed, so that `end` is to follow.
+
+    There is a bound, since a module's body may be a whole program. The other two thresholds stay: a program may
+    multiply them, and keep what comes of it.
+    """
+    global _ordinary, _at_head
+    ordinary = gc.get_threshold()
+    if under_way() or not 0 < ordinary[0] < IMPORTING:
+        return False
+    _at_head = _at_head and not _has_begun()
+    _ordinary = ordinary
+    gc.set_threshold(IMPORTING, *ordinary[1:])
+    return True
+
+
+def end() -> None:
+    """An import has ended: collect as the program would have it."""
+    global _ordinary
+    if _ordinary is None:
+        return
+    if gc.get_threshold() == (IMPORTING, *_ordinary[1:]):  # else the program has set its own
+        gc.set_threshold(*_ordinary)
+    _ordinary = None
+    if _at_head:
+        _freeze()
+
+
+def work_begins() -> None:
+    """The program works with tensors: be it inside of an import, collect as it would have it, and freeze no more."""
+    global _at_head
+    _at_head = False
+    end()
+
+
+def _has_begun() -> bool:
+    """Whether among what was made since the last import there are objects of classes other than Python's and ours."""
+    made = gc.get_objects()
+    return len(made) > OWN or not all(map(_is_standard, _classes(made))) or _has_an_end(made)
+
+
+def _classes(objects: Iterable[Any]) -> set[type]:
+    return set(map(type, objects))
+
+
+def _is_standard(cls: type) -> bool:
+    root = str(cls.__module__).partition(".")[0]
+    return root in sys.stdlib_module_names or root in ("aotdyn", "msgspec")
+
+
+def _has_an_end(objects: list[Any]) -> bool:
+    """Whether there are objects that may do something when they are freed: that have a `__del__`, or stand in a block.
+
+    Files are such. Of generators and coroutines those are that have been started.
+    """
+    classes = _classes(objects)
+    started = [cls for cls in classes if issubclass(cls, tuple(STARTED))]
+    if any(hasattr(cls, "__del__") for cls in classes.difference(started)):
+        return True
+    return bool(started) and any(getattr(each, STARTED[type(each)]) for each in objects if type(each) in STARTED)
+
+
+STARTED = {GeneratorType: "gi_suspended", CoroutineType: "cr_suspended", AsyncGeneratorType: "ag_frame"}
+
+
+def _freeze() -> None:
+    """Freeze all that there is, but for garbage that may hold something or has something to do."""
+    global _frozen
+    if not _frozen:
+        _frozen = True
+        atexit.register(_thaw_if_needed)
+    made = gc.get_objects()
+    collect = FrameType in _classes(made) or _has_an_end(made)
+    del made
+    if collect:
+        gc.collect()
+    gc.freeze()
+
+
+def _thaw_if_needed() -> None:
+    """At the end: something that is to be closed may hang on a cycle that is frozen."""
+    if _has_an_end(gc.get_objects()):
+        gc.unfreeze()
