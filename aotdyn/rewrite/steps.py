@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-NAMES = frozenset(
-    ["torch._dynamo", "_dynamo", "graph_break", "cast", "Optimizer", "is_grad_enabled", "set_grad_enabled", "defaults"]
-)
+NAMES = {"torch._dynamo", "_dynamo", "graph_break", "cast", "Optimizer"}
+NAMES |= {"is_grad_enabled", "set_grad_enabled", "defaults"}
 "Names in torch's code as it is known here: another may do more."
 
 
