@@ -12,6 +12,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 _put_off = False
 
@@ -61,3 +62,27 @@ def resume() -> None:
     if _put_off:
         _put_off = False
         gc.enable()
+
+
+_frozen = False
+
+
+def freeze() -> None:
+    """Leave all that there is out of collections from now on."""
+    global _frozen
+    _frozen = True
+    gc.freeze()
+
+
+def thaw() -> None:
+    """Take that back: collections, and who looks through all objects, come upon it again."""
+    global _frozen
+    if _frozen:
+        _frozen = False
+        gc.unfreeze()
+
+
+def referrers(obj: Any) -> list[Any]:
+    """What refers to an object; Python tells it only of what isn't frozen."""
+    thaw()
+    return gc.get_referrers(obj)

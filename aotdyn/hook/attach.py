@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from aotdyn import collecting
 from aotdyn.hook import importing
 from aotdyn.report import events
 from aotdyn.rewrite import switchboard
@@ -58,6 +59,7 @@ def attached(module: str) -> dict[str, Stub]:
     """The stubs that the functions of a module have, by dispatcher: not for the warm path, it looks at all objects."""
     from aotdyn.rewrite import originals
 
+    collecting.thaw()
     codes = [obj.__code__ for obj in gc.get_objects() if type(obj) is FunctionType]
     found: dict[str, Stub] = {}
     seen: set[CodeType] = set()
@@ -139,17 +141,26 @@ def _rest(board: switchboard.Switchboard, number: int, calls: int) -> None:
 _worth: Any = None
 "The module of that name, once torch is there."
 
+_loading = False
 
-def _with_torch() -> Any:
-    """What `_worth` is from now on: None until torch has been imported to the end."""
-    global _worth
+
+def with_torch() -> Any:
+    """What `_worth` is from now on: None until torch has been imported to the end.
+
+    Stubs that are asked meanwhile step aside: the import asks the program's own finders, which may be stubs.
+    """
+    global _worth, _loading
     torch = sys.modules.get("torch")
     if torch is None or getattr(torch.__spec__, "_initializing", False) or torch.compiler.is_dynamo_compiling():
         return None
-    from aotdyn.runtime import worth
-
-    _worth = worth
-    return worth
+    if _worth is None and not _loading:
+        _loading = True
+        try:
+            from aotdyn.runtime import dispatch, retired, thrift, worth  # noqa: F401  all that is imported here later
+        finally:
+            _loading = False
+        _worth = worth
+    return _worth
 
 
 def of_the_program(module: str) -> bool:
@@ -164,7 +175,7 @@ def of_the_program(module: str) -> bool:
 
 def _first(*args: Any) -> Any:
     """The first dispatcher of every stub: whose, the frame that asks shows."""
-    worth = _worth or _with_torch()
+    worth = _worth or with_torch()
     if worth is None or worth.torch.compiler.is_dynamo_compiling():
         return None  # TorchDynamo goes through here itself
     frame = sys._getframe(1)

@@ -21,6 +21,8 @@ from collections.abc import Iterable
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any
 
+from aotdyn import collecting
+
 IMPORTING = 10_000
 """Objects made, and not freed, between two collections of young ones while a module is being imported (CPython: 700).
 
@@ -30,13 +32,16 @@ With many more what goes by isn't found until the interpreter ends, where it tak
 OWN = 5_000
 "Objects between two imports from which on they are a program's, whatever they are."
 
+OURS = ("aotdyn", "msgspec", "typing_extensions")
+"Packages that are there before the program is."
+
 _ordinary: tuple[int, int, int] | None = None
 "The program's own thresholds, while others hold"
 
 _at_head = False
 "Whether the program has done nothing but import."
 
-_frozen = False
+_started = False
 
 
 def start(nothing_yet: bool = False) -> None:
@@ -44,12 +49,13 @@ def start(nothing_yet: bool = False) -> None:
 
     `nothing_yet`: no line of it has been run.
     """
-    global _at_head
-    if _at_head or _frozen or "torch" in sys.modules or not gc.isenabled():
+    global _at_head, _started
+    if _started or "torch" in sys.modules or not gc.isenabled():
         return
-    finders = {type(each) for each in sys.meta_path}
-    if nothing_yet or all(_is_standard(cls) for cls in _classes(gc.get_objects()) - finders):
-        _at_head = True
+    made = [each for each in gc.get_objects() if not any(each is finder for finder in sys.meta_path)]
+    if nothing_yet or all(map(_is_standard, _classes(made))):
+        _at_head = _started = True
+        atexit.register(_thaw_if_needed)
         _freeze()
 
 
@@ -99,13 +105,14 @@ def _has_begun() -> bool:
     return len(made) > OWN or not all(map(_is_standard, _classes(made))) or _has_an_end(made)
 
 
-def _classes(objects: Iterable[Any]) -> set[type]:
-    return set(map(type, objects))
+def _classes(objects: Iterable[Any]) -> list[type]:
+    """Each class once; a metaclass may have made its classes unhashable."""
+    return list({id(cls): cls for cls in map(type, objects)}.values())
 
 
 def _is_standard(cls: type) -> bool:
-    root = str(cls.__module__).partition(".")[0]
-    return root in sys.stdlib_module_names or root in ("aotdyn", "msgspec")
+    root = str(type.__getattribute__(cls, "__module__")).partition(".")[0]
+    return root in sys.stdlib_module_names or root in OURS
 
 
 def _has_an_end(objects: list[Any]) -> bool:
@@ -113,31 +120,35 @@ def _has_an_end(objects: list[Any]) -> bool:
 
     Files are such. Of generators and coroutines those are that have been started.
     """
-    classes = _classes(objects)
-    started = [cls for cls in classes if issubclass(cls, tuple(STARTED))]
-    if any(hasattr(cls, "__del__") for cls in classes.difference(started)):
-        return True
-    return bool(started) and any(getattr(each, STARTED[type(each)]) for each in objects if type(each) in STARTED)
+    held = False
+    for cls in _classes(objects):
+        attribute = next((name for frame, name in STARTED if cls is frame), "")
+        if attribute:
+            held = held or any(getattr(each, attribute) for each in objects if type(each) is cls)
+        elif _has_del(cls):
+            return True
+    return held
 
 
-STARTED = {GeneratorType: "gi_suspended", CoroutineType: "cr_suspended", AsyncGeneratorType: "ag_frame"}
+def _has_del(cls: type) -> bool:
+    return any("__del__" in type.__getattribute__(base, "__dict__") for base in type.__getattribute__(cls, "__mro__"))
+
+
+STARTED = ((GeneratorType, "gi_suspended"), (CoroutineType, "cr_suspended"), (AsyncGeneratorType, "ag_frame"))
+"Frames that can be freed in the middle of a block, and the attribute that tells whether it is so."
 
 
 def _freeze() -> None:
     """Freeze all that there is, but for garbage that may hold something or has something to do."""
-    global _frozen
-    if not _frozen:
-        _frozen = True
-        atexit.register(_thaw_if_needed)
     made = gc.get_objects()
     collect = FrameType in _classes(made) or _has_an_end(made)
     del made
     if collect:
         gc.collect()
-    gc.freeze()
+    collecting.freeze()
 
 
 def _thaw_if_needed() -> None:
     """At the end: something that is to be closed may hang on a cycle that is frozen."""
     if _has_an_end(gc.get_objects()):
-        gc.unfreeze()
+        collecting.thaw()

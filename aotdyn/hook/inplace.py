@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 
-from aotdyn import config
+from aotdyn import collecting, config
 from aotdyn.hook import modules
 from aotdyn.hook.attach import attach, log
 
@@ -34,7 +33,7 @@ def stub_module(module: ModuleType) -> int:
     table = dict(_pairs(ordinary, rewritten, digest))
     found = 0
     # Every function of the module refers to its namespace, wherever the function itself is kept.
-    for function in gc.get_referrers(module.__dict__):
+    for function in collecting.referrers(module.__dict__):
         if not isinstance(function, FunctionType) or function.__globals__ is not module.__dict__:
             continue
         old = function.__code__

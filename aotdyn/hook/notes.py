@@ -18,6 +18,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from aotdyn import marks
+from aotdyn.hook import attach
 from aotdyn.hook.finder import finder
 from aotdyn.rewrite import originals, steps
 
@@ -104,6 +105,7 @@ def _noted(original: Callable[..., Any], fn: Any) -> bool:
 
 def _hand_over() -> None:
     """TorchDynamo is there, and is told all."""
+    attach.with_torch()  # else a stub would load it while TorchDynamo goes through, which restarts and finds it changed
     for function in list(_hidden):
         if vars(function).get(KEPT_IN) is function:
             delattr(function, KEPT_IN)

@@ -8,14 +8,13 @@ own blocks alone.
 
 from __future__ import annotations
 
-import gc
 import logging
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from aotdyn import config
+from aotdyn import collecting, config
 from aotdyn.runtime import continuation
 from aotdyn.runtime.continuation import Continuation
 
@@ -145,7 +144,7 @@ def in_module(qualname: str, dispatcher: str, globals: dict[str, Any]) -> list[t
     found = named(qualname, dispatcher, globals)
     if found or not thorough:
         return found
-    referrers = [each for each in gc.get_referrers(globals) if isinstance(each, types.FunctionType)]
+    referrers = [each for each in collecting.referrers(globals) if isinstance(each, types.FunctionType)]
     return [each for each in referrers if _asks(each.__code__, dispatcher)]
 
 

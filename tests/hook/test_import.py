@@ -396,3 +396,23 @@ def test_debugger_and_trace_functions(package):
     assert "42" in done.stdout, done.stderr
     cover = next((package.folder / "cover").glob("*pkg.a.cover")).read_text()
     assert any(line.split(":")[0].strip() == "1" and "return x + k" in line for line in cover.splitlines()), cover
+
+
+def test_a_finder_of_the_programs_own_whose_methods_are_stubs(project):
+    project.write(
+        "main.py",
+        """
+        import sys, torch
+
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                seen.append(name)
+
+        seen = []
+        sys.meta_path.insert(0, Finder())
+        import colorsys
+        print("colorsys" in seen)
+        """,
+    )
+    done = project.run("--backend", "eager", "main.py")
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr[-2000:]

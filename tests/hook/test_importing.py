@@ -1,4 +1,4 @@
-"""Garbage collection while modules are imported under the hook: seldom, then as the program would have it."""
+"""Garbage collection under the hook: seldom while modules are imported, then as the program would have it."""
 
 import gc
 import importlib.util
@@ -109,3 +109,84 @@ def test_work_with_tensors_inside_of_an_import(project):
     project.write("main.py", "import whole")
     done = project.run("--backend", "eager", "main.py")
     assert done.stdout == f"{ORDINARY[0]}\n", done.stderr
+
+
+FROZEN = """
+    import gc, sys
+
+    class Loud:
+        "In a cycle with itself; heard when it goes."
+        def __init__(self, name):
+            self.name, self.me = name, self
+        def __del__(self):
+            print("gone:", self.name, flush=True)
+"""
+
+
+def both(project, *argv):
+    """The output of a program, plainly and under the hook: the same."""
+    plain = project.python("main.py")
+    hooked = project.run("--backend", "eager", *argv, "main.py")
+    assert plain.returncode == hooked.returncode == 0, hooked.stderr
+    assert hooked.stdout == plain.stdout
+    return hooked.stdout
+
+
+def test_what_imports_made_is_frozen_and_a_programs_objects_are_not(project):
+    project.write("loud.py", FROZEN)
+    project.write("late.py", "import email.message")
+    project.write(
+        "main.py",
+        """
+        import torch
+        import gc, loud
+        frozen = gc.get_freeze_count()
+        made = loud.Loud("before a late import")
+        import late
+        del made
+        print(gc.collect() > 0)
+        open("frozen.txt", "w").write(f"{frozen} {gc.get_freeze_count() - frozen}")
+        """,
+    )
+    assert both(project) == "gone: before a late import\nTrue\n"
+    frozen, more = map(int, (project.folder / "frozen.txt").read_text().split())
+    assert frozen > 100_000
+    assert more <= 0  # the program had begun
+
+
+def test_what_is_in_a_cycle_at_the_end_has_its_end(project):
+    project.write("loud.py", FROZEN)
+    project.write(
+        "keeper.py",
+        """
+        class Keeper:
+            "A module's one object, in a cycle, which comes to hold a file that nobody closes."
+            def __init__(self):
+                self.me = self
+            def open(self):
+                self.file = open("kept.txt", "w")
+                self.file.write("all of it")
+        keeper = Keeper()
+        """,
+    )
+    project.write("main.py", "import torch, loud, keeper\nkeeper.keeper.open()\nmine = loud.Loud('mine')\n")
+    assert both(project) == "gone: mine\n"
+    assert (project.folder / "kept.txt").read_text() == "all of it"
+
+
+def test_garbage_of_an_import_has_its_end(project):
+    project.write("loud.py", FROZEN)
+    project.write("leaves.py", "import loud\nloud.Loud('left by an import')\n")
+    project.write("main.py", "import torch\nimport leaves\nimport wave\nprint('imported')\n")
+    said = project.run("--backend", "eager", "main.py").stdout
+    assert sorted(said.splitlines()) == ["gone: left by an import", "imported"]
+
+
+def test_nothing_is_frozen_where_the_program_has_begun_or_collects_by_hand(project):
+    counted = "import torch, gc\nprint(gc.get_freeze_count())\n"
+    project.write("main.py", f"import gc\ngc.disable()\nimport aotdyn\naotdyn.install('nothing')\n{counted}")
+    assert project.python("main.py").stdout == "0\n"
+    project.write("main.py", f"class Mine: pass\nmine = Mine()\nimport aotdyn\naotdyn.install('nothing')\n{counted}")
+    assert project.python("main.py").stdout == "0\n"
+    project.write("main.py", f"import aotdyn\naotdyn.install('nothing')\n{counted}")
+    assert int(project.python("main.py").stdout) > 100_000

@@ -115,7 +115,7 @@ LATE = """
     import torch
     from aotdyn.hook import attach
 
-    looks = attach._worth or attach._with_torch()
+    looks = attach._worth or attach.with_torch()
     asked, looks.meets_tensors = [], (lambda meets: lambda args: asked.append(args) or meets(args))(looks.meets_tensors)
 
     def f(x):
