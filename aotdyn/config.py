@@ -124,6 +124,8 @@ class Options(msgspec.Struct, frozen=True):
     "whether is_compiling() and its twins are true in traced code"
     keep_torch_compile: bool = False
     "under `run`: leave calls of torch.compile to torch"
+    freeze_imports: bool = True
+    "leave what a program's first imports made out of garbage collections, so that they and the end take less time"
     strict: bool = False
     "raise where aotdyn itself fails, instead of a warning and the original code"
     disable: bool = False

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any
 
-from aotdyn import collecting
+from aotdyn import collecting, config
 
 IMPORTING = 10_000
 """Objects made, and not freed, between two collections of young ones while a module is being imported (CPython: 700).
@@ -50,7 +50,7 @@ def start(nothing_yet: bool = False) -> None:
     `nothing_yet`: no line of it has been run.
     """
     global _at_head, _started
-    if _started or "torch" in sys.modules or not gc.isenabled():
+    if _started or "torch" in sys.modules or not (gc.isenabled() and config.current().freeze_imports):
         return
     made = [each for each in gc.get_objects() if not any(each is finder for finder in sys.meta_path)]
     if nothing_yet or all(map(_is_standard, _classes(made))):
@@ -107,7 +107,8 @@ def _has_begun() -> bool:
 
 def _classes(objects: Iterable[Any]) -> list[type]:
     """Each class once; a metaclass may have made its classes unhashable."""
-    return list({id(cls): cls for cls in map(type, objects)}.values())
+    classes = list(map(type, objects))
+    return list(dict(zip(map(id, classes), classes, strict=True)).values())
 
 
 def _is_standard(cls: type) -> bool:
