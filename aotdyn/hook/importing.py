@@ -17,11 +17,10 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
-from collections.abc import Iterable
-from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
-from typing import Any
+from types import FrameType
 
 from aotdyn import collecting, config
+from aotdyn.hook import ends
 
 IMPORTING = 10_000
 """Objects made, and not freed, between two collections of young ones while a module is being imported (CPython: 700).
@@ -43,6 +42,9 @@ _at_head = False
 
 _started = False
 
+_ends_late = False
+"Whether something frozen has something to do at its end, and hangs on a cycle."
+
 
 def start(nothing_yet: bool = False) -> None:
     """What follows is a program's head, unless it has begun: it has imported torch, or made objects of its own classes.
@@ -53,7 +55,7 @@ def start(nothing_yet: bool = False) -> None:
     if _started or "torch" in sys.modules or not (gc.isenabled() and config.current().freeze_imports):
         return
     made = [each for each in gc.get_objects() if not any(each is finder for finder in sys.meta_path)]
-    if nothing_yet or all(map(_is_standard, _classes(made))):
+    if nothing_yet or all(map(_is_standard, ends.classes(made))):
         _at_head = _started = True
         atexit.register(_thaw_if_needed)
         _freeze()
@@ -102,13 +104,7 @@ def work_begins() -> None:
 def _has_begun() -> bool:
     """Whether among what was made since the last import there are objects of classes other than Python's and ours."""
     made = gc.get_objects()
-    return len(made) > OWN or not all(map(_is_standard, _classes(made))) or _has_an_end(made)
-
-
-def _classes(objects: Iterable[Any]) -> list[type]:
-    """Each class once; a metaclass may have made its classes unhashable."""
-    classes = list(map(type, objects))
-    return list(dict(zip(map(id, classes), classes, strict=True)).values())
+    return len(made) > OWN or not all(map(_is_standard, ends.classes(made))) or bool(ends.with_an_end(made))
 
 
 def _is_standard(cls: type) -> bool:
@@ -116,40 +112,19 @@ def _is_standard(cls: type) -> bool:
     return root in sys.stdlib_module_names or root in OURS
 
 
-def _has_an_end(objects: list[Any]) -> bool:
-    """Whether there are objects that may do something when they are freed: that have a `__del__`, or stand in a block.
-
-    Files are such. Of generators and coroutines those are that have been started.
-    """
-    held = False
-    for cls in _classes(objects):
-        attribute = next((name for frame, name in STARTED if cls is frame), "")
-        if attribute:
-            held = held or any(getattr(each, attribute) for each in objects if type(each) is cls)
-        elif _has_del(cls):
-            return True
-    return held
-
-
-def _has_del(cls: type) -> bool:
-    return any("__del__" in type.__getattribute__(base, "__dict__") for base in type.__getattribute__(cls, "__mro__"))
-
-
-STARTED = ((GeneratorType, "gi_suspended"), (CoroutineType, "cr_suspended"), (AsyncGeneratorType, "ag_frame"))
-"Frames that can be freed in the middle of a block, and the attribute that tells whether it is so."
-
-
 def _freeze() -> None:
     """Freeze all that there is, but for garbage that may hold something or has something to do."""
+    global _ends_late
     made = gc.get_objects()
-    collect = FrameType in _classes(made) or _has_an_end(made)
+    collect = any(cls is FrameType for cls in ends.classes(made)) or bool(ends.with_an_end(made))
     del made
     if collect:
         gc.collect()
+        _ends_late = _ends_late or ends.on_a_cycle(ends.with_an_end(gc.get_objects()))
     collecting.freeze()
 
 
 def _thaw_if_needed() -> None:
     """At the end: something that is to be closed may hang on a cycle that is frozen."""
-    if _has_an_end(gc.get_objects()):
+    if _ends_late or ends.with_an_end(gc.get_objects()):
         collecting.thaw()

@@ -120,6 +120,26 @@ FROZEN = """
             self.name, self.me = name, self
         def __del__(self):
             print("gone:", self.name, flush=True)
+
+    class Quiet(Loud):
+        "In no cycle."
+        def __init__(self, name):
+            self.name = name
+
+    class Holder:
+        pass
+"""
+
+
+KEEPER = """
+    class Keeper:
+        "A module's one object, in a cycle, which comes to hold a file that nobody closes."
+        def __init__(self):
+            self.me = self
+        def open(self):
+            self.file = open("kept.txt", "w")
+            self.file.write("all of it")
+    keeper = Keeper()
 """
 
 
@@ -156,22 +176,26 @@ def test_what_imports_made_is_frozen_and_a_programs_objects_are_not(project):
 
 def test_what_is_in_a_cycle_at_the_end_has_its_end(project):
     project.write("loud.py", FROZEN)
-    project.write(
-        "keeper.py",
-        """
-        class Keeper:
-            "A module's one object, in a cycle, which comes to hold a file that nobody closes."
-            def __init__(self):
-                self.me = self
-            def open(self):
-                self.file = open("kept.txt", "w")
-                self.file.write("all of it")
-        keeper = Keeper()
-        """,
-    )
+    project.write("keeper.py", KEEPER)
     project.write("main.py", "import torch, loud, keeper\nkeeper.keeper.open()\nmine = loud.Loud('mine')\n")
     assert both(project) == "gone: mine\n"
     assert (project.folder / "kept.txt").read_text() == "all of it"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "kept = loud.Loud('of a module')",
+        "class Holder:\n    kept = loud.Quiet('of a class')",
+        "holder = loud.Holder()\nholder.me, holder.kept = holder, loud.Quiet('beside a cycle')",
+        "kept = loud.Quiet('of a module, without a cycle')",
+    ],
+)
+def test_what_an_import_made_has_its_end(project, body):
+    project.write("loud.py", FROZEN)
+    project.write("made.py", f"import loud\n{body}\n")
+    project.write("main.py", "import torch\nimport made\nimport wave\n")
+    assert both(project).startswith("gone: ")
 
 
 def test_garbage_of_an_import_has_its_end(project):

@@ -1,0 +1,75 @@
+"""Objects that have something to do when they are freed, and whether reference counts alone see to it.
+
+Such objects have a `__del__` (files are among them), or are frames in the middle of a block.
+"""
+
+from __future__ import annotations
+
+import gc
+import graphlib
+from collections.abc import Iterable
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType
+from typing import Any
+
+STARTED = ((GeneratorType, "gi_suspended"), (CoroutineType, "cr_suspended"), (AsyncGeneratorType, "ag_frame"))
+"Frames that can be freed in the middle of a block, and the attribute that tells whether it is so."
+
+_of = type.__getattribute__
+
+ABOVE = 300
+"Objects above others that are looked at."
+
+
+def classes(objects: Iterable[Any]) -> list[type]:
+    """The objects' classes, each once; a metaclass may have made its classes unhashable."""
+    found = list(map(type, objects))
+    return list(dict(zip(map(id, found), found, strict=True)).values())
+
+
+def with_an_end(objects: list[Any]) -> list[Any]:
+    """Those that have something to do when they are freed."""
+    found: list[Any] = []
+    for cls in classes(objects):
+        attribute = next((name for frame, name in STARTED if cls is frame), "")
+        if attribute:
+            found += [each for each in objects if type(each) is cls and getattr(each, attribute)]
+        elif any(
+            "__del__" in type.__getattribute__(base, "__dict__") for base in type.__getattribute__(cls, "__mro__")
+        ):
+            found += [each for each in objects if type(each) is cls]
+    return found
+
+
+def on_a_cycle(objects: list[Any]) -> bool:
+    """Whether a cycle may hold one of them: what modules hold is let go when the interpreter clears them.
+
+    Goes up from the objects; where that leads far, the answer is yes.
+    """
+    above: dict[int, list[int]] = {}
+    seen: list[Any] = []
+    level = objects
+    while level:
+        seen += level
+        if len(seen) > ABOVE:
+            return True
+        wanted = {id(each) for each in level}
+        known = {id(each) for each in seen}
+        holders = gc.get_referrers(*level)
+        level = []
+        for holder in holders:
+            if holder is seen or holder is objects or holder is level or _is_module(holder):
+                continue
+            held = [id(each) for each in gc.get_referents(holder) if id(each) in wanted]
+            above.setdefault(id(holder), []).extend(held)
+            if id(holder) not in known:
+                known.add(id(holder))
+                level.append(holder)
+    try:
+        graphlib.TopologicalSorter(above).prepare()
+    except graphlib.CycleError:
+        return True
+    return False
+
+
+def _is_module(holder: Any) -> bool:
+    return isinstance(holder, ModuleType) or (type(holder) is dict and "__name__" in holder and "__spec__" in holder)
