@@ -55,11 +55,11 @@ def _is_ours(frame: FrameType | None) -> bool:
         file = frame.f_code.co_filename
         module = frame.f_globals.get("__name__") or ""
         between = file.startswith(("<frozen importlib", *_BETWEEN)) or module == "torch" or module.startswith("torch.")
-        # The hook's finder asks the other finders, on behalf of whoever imports.
-        if not between and not file.endswith(_FINDER):
+        if not between and not file.endswith(_ON_BEHALF):
             return file.startswith(_HERE)
         frame = frame.f_back
     return False
 
 
-_FINDER = os.path.join("aotdyn", "hook", "finder.py")
+_ON_BEHALF = tuple(os.path.join("aotdyn", *path) for path in (("hook", "finder.py"), ("graph", "native.py")))
+"The hook's finder asks the other finders for whoever imports, and functions of graphs call torch's for the program."

@@ -36,10 +36,10 @@ LATEST = 4096
 FREE = 2.0
 "Seconds that tracing may take of the program that is run, whatever its share."
 MAKES_UP = 6.0
-"Seconds that it may take of whatever in a process that makes up for another."
+"Seconds that it may take of whatever in a process that makes up for another; and no more than the program itself."
 LOADING = {"aotdyn.trace.api": 0.5, "torch._dynamo": 1.0}
 "Seconds that what tracing needs takes to load: the first trace has to afford that as well."
-EARLY = 1.25
+EARLY = 2.5
 "Seconds that tracing may take of packages, whatever its share, in a process that finds no records."
 REWRITING = 2.0
 "Seconds that stubs of packages may take whatever the share; in a process that finds stored ones a quarter of them."
@@ -213,13 +213,15 @@ def time_left(terms: str, owed: bool = False) -> float:
     loading = 0.0
     if "aotdyn.trace.api" not in sys.modules:
         loading = sum(seconds for module, seconds in LOADING.items() if module not in sys.modules)
+    spent = events.spent(SPENT)
+    makes_up = min(MAKES_UP, elapsed - spent)
     if terms == "program":
-        free = 0.0 if owed else MAKES_UP if making_up else FREE
-        return max(share - loading, free) - events.spent(SPENT)
+        free = 0.0 if owed else makes_up if making_up else FREE
+        return max(share - loading, free) - spent
     if making_up:
-        return max(share, MAKES_UP) - loading - events.spent(SPENT)
+        return max(share, makes_up) - loading - spent
     if warm:
-        return max(share - SETTLED, 0.0) / LATER - loading - events.spent(SPENT)
+        return max(share - SETTLED, 0.0) / LATER - loading - spent
     return max(share, EARLY) - loading - events.spent((*SPENT, "compile"))
 
 

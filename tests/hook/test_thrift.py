@@ -276,16 +276,17 @@ LOADED = ("aotdyn.trace.api", "torch._dynamo")
         ("packages", 100, "", (), 25 - 1.5 - 2),
         ("packages", 100, "", LOADED[1:], 25 - 0.5 - 2),
         ("packages", 100, "", LOADED, 25 - 2),
-        ("packages", 4, "", LOADED, 1.25 - 2),
+        ("packages", 4, "", LOADED, 2.5 - 2),
         ("packages", 100, "warm", LOADED, 2 - 2),
         ("packages", 40, "warm", LOADED, 0 - 2),
         ("packages", 100, "warm", (), 2 - 1.5 - 2),  # the tracer takes as long to load, however small the share
         ("packages", 100, "making_up", LOADED, 25 - 2),
-        ("packages", 4, "making_up", LOADED, 6 - 2),
+        ("packages", 9, "making_up", LOADED, 6 - 2),
+        ("packages", 5, "making_up", LOADED, 3 - 2),  # no more than the program itself has taken
         ("program", 100, "warm", (), 25 - 1.5 - 2),
         ("program", 100, "", LOADED, 25 - 2),
         ("program", 4, "warm", (), 2.0 - 2),
-        ("program", 4, "making_up", (), 6 - 2),
+        ("program", 9, "making_up", (), 6 - 2),
         ("owed", 4, "warm", LOADED, 1 - 2),
     ],
 )
