@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import graphlib
+import io
+import sys
 from collections.abc import Iterable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType
 from typing import Any
@@ -27,16 +29,32 @@ def classes(objects: Iterable[Any]) -> list[type]:
 
 
 def with_an_end(objects: list[Any]) -> list[Any]:
-    """Those that have something to do when they are freed."""
+    """Those that have something to do when they are freed that anybody sees.
+
+    The interpreter itself sees to the standard streams, and files in memory have nothing to close.
+    """
     found: list[Any] = []
+    streams = _standard_streams()
     for cls in classes(objects):
         attribute = next((name for frame, name in STARTED if cls is frame), "")
+        if cls is io.BytesIO or cls is io.StringIO:
+            continue
         if attribute:
             found += [each for each in objects if type(each) is cls and getattr(each, attribute)]
         elif any(
             "__del__" in type.__getattribute__(base, "__dict__") for base in type.__getattribute__(cls, "__mro__")
         ):
-            found += [each for each in objects if type(each) is cls]
+            found += [each for each in objects if type(each) is cls and id(each) not in streams]
+    return found
+
+
+def _standard_streams() -> set[int]:
+    """The standard streams, and the files below them, by id."""
+    found: set[int] = set()
+    for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
+        while stream is not None:
+            found.add(id(stream))
+            stream = getattr(stream, "buffer", None) or getattr(stream, "raw", None)
     return found
 
 
@@ -46,24 +64,23 @@ def on_a_cycle(objects: list[Any]) -> bool:
     Goes up from the objects; where that leads far, the answer is yes.
     """
     above: dict[int, list[int]] = {}
-    seen: list[Any] = []
+    known = {id(each) for each in objects}
+    ours: list[Any] = [objects]
     level = objects
     while level:
-        seen += level
-        if len(seen) > ABOVE:
-            return True
         wanted = {id(each) for each in level}
-        known = {id(each) for each in seen}
         holders = gc.get_referrers(*level)
+        ours += [level, holders]
         level = []
         for holder in holders:
-            if holder is seen or holder is objects or holder is level or _is_module(holder):
+            if _is_module(holder) or any(holder is each for each in ours):
                 continue
-            held = [id(each) for each in gc.get_referents(holder) if id(each) in wanted]
-            above.setdefault(id(holder), []).extend(held)
+            above.setdefault(id(holder), []).extend(id(each) for each in gc.get_referents(holder) if id(each) in wanted)
             if id(holder) not in known:
                 known.add(id(holder))
                 level.append(holder)
+        if len(known) > ABOVE:
+            return True
     try:
         graphlib.TopologicalSorter(above).prepare()
     except graphlib.CycleError:
