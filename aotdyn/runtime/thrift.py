@@ -39,7 +39,7 @@ MAKES_UP = 6.0
 "Seconds that it may take of whatever in a process that makes up for another; and no more than the program itself."
 LOADING = {"aotdyn.trace.api": 0.5, "torch._dynamo": 1.0}
 "Seconds that what tracing needs takes to load: the first trace has to afford that as well."
-EARLY = 2.0
+EARLY = 1.25
 "Seconds that tracing may take of packages, whatever its share, in a process that finds no records."
 REWRITING = 2.0
 "Seconds that stubs of packages may take whatever the share; in a process that finds stored ones a quarter of them."

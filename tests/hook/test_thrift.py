@@ -276,7 +276,7 @@ LOADED = ("aotdyn.trace.api", "torch._dynamo")
         ("packages", 100, "", (), 25 - 1.5 - 2),
         ("packages", 100, "", LOADED[1:], 25 - 0.5 - 2),
         ("packages", 100, "", LOADED, 25 - 2),
-        ("packages", 4, "", LOADED, 2.0 - 2),
+        ("packages", 4, "", LOADED, 1.25 - 2),
         ("packages", 100, "warm", LOADED, 2 - 2),
         ("packages", 40, "warm", LOADED, 0 - 2),
         ("packages", 100, "warm", (), 2 - 1.5 - 2),  # the tracer takes as long to load, however small the share
