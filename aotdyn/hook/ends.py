@@ -41,9 +41,7 @@ def with_an_end(objects: list[Any]) -> list[Any]:
             continue
         if attribute:
             found += [each for each in objects if type(each) is cls and getattr(each, attribute)]
-        elif any(
-            "__del__" in type.__getattribute__(base, "__dict__") for base in type.__getattribute__(cls, "__mro__")
-        ):
+        elif any("__del__" in _of(base, "__dict__") for base in _of(cls, "__mro__")):
             found += [each for each in objects if type(each) is cls and id(each) not in streams]
     return found
 
@@ -71,9 +69,10 @@ def on_a_cycle(objects: list[Any]) -> bool:
         wanted = {id(each) for each in level}
         holders = gc.get_referrers(*level)
         ours += [level, holders]
+        passed = set(map(id, ours))
         level = []
         for holder in holders:
-            if _is_module(holder) or any(holder is each for each in ours):
+            if _is_module(holder) or id(holder) in passed:
                 continue
             above.setdefault(id(holder), []).extend(id(each) for each in gc.get_referents(holder) if id(each) in wanted)
             if id(holder) not in known:

@@ -41,6 +41,7 @@ _at_head = False
 "Whether the program has done nothing but import."
 
 _started = False
+"Whether there has been a head."
 
 _ends_late = False
 "Whether something frozen has something to do at its end, and hangs on a cycle."
@@ -54,8 +55,7 @@ def start(nothing_yet: bool = False) -> None:
     global _at_head, _started
     if _started or "torch" in sys.modules or not (gc.isenabled() and config.current().freeze_imports):
         return
-    made = [each for each in gc.get_objects() if not any(each is finder for finder in sys.meta_path)]
-    if nothing_yet or all(map(_is_standard, ends.classes(made))):
+    if nothing_yet or _is_all_standard():
         _at_head = _started = True
         atexit.register(_thaw_if_needed)
         _freeze()
@@ -107,6 +107,11 @@ def _has_begun() -> bool:
     return len(made) > OWN or not all(map(_is_standard, ends.classes(made))) or bool(ends.with_an_end(made))
 
 
+def _is_all_standard() -> bool:
+    finders = {id(finder) for finder in sys.meta_path}
+    return all(map(_is_standard, ends.classes(each for each in gc.get_objects() if id(each) not in finders)))
+
+
 def _is_standard(cls: type) -> bool:
     root = str(type.__getattribute__(cls, "__module__")).partition(".")[0]
     return root in sys.stdlib_module_names or root in OURS
@@ -120,7 +125,10 @@ def _freeze() -> None:
     del made
     if collect:
         gc.collect()
-        _ends_late = _ends_late or ends.on_a_cycle(ends.with_an_end(gc.get_objects()))
+        made = ends.with_an_end(gc.get_objects())
+        if made and not _ends_late:
+            collecting.thaw()  # what holds them may be frozen
+            _ends_late = ends.on_a_cycle(made)
     collecting.freeze()
 
 

@@ -198,6 +198,14 @@ def test_what_an_import_made_has_its_end(project, body):
     assert both(project).startswith("gone: ")
 
 
+def test_what_a_later_import_hangs_on_a_frozen_cycle(project):
+    project.write("keeper.py", KEEPER)
+    project.write("opens.py", "import keeper\nkeeper.keeper.open()\n")
+    project.write("main.py", "import torch\nimport keeper\nimport opens\nimport wave\n")
+    assert both(project) == ""
+    assert (project.folder / "kept.txt").read_text() == "all of it"
+
+
 def test_garbage_of_an_import_has_its_end(project):
     project.write("loud.py", FROZEN)
     project.write("leaves.py", "import loud\nloud.Loud('left by an import')\n")
