@@ -254,3 +254,41 @@ def test_both_orders_of_two_strings_are_kept(tmp_path):
         told.append(subprocess.check_output([sys.executable, str(path)], env=environment, text=True).strip())
     assert len({each.rpartition(" ")[0] for each in told}) == 2
     assert [each.rpartition(" ")[2] for each in told] == ["1", "0", "0", "0"]
+
+
+def test_membership_of_a_list_that_grows():
+    known, looked = [int, Model, str], [1, 2]
+
+    def f(x):
+        return (x + 1 if Model in known else x - 1) * (2 if 3 in looked else 3)
+
+    compiled = aotdyn.compile(f, backend="eager")
+    torch.testing.assert_close(compiled(X), f(X))
+    recompiles = len(aotdyn.stats()["recompiles"])
+    known.append(bytes)  # behind what was found
+    known[2] = float
+    torch.testing.assert_close(compiled(X), f(X))
+    assert len(aotdyn.stats()["recompiles"]) == recompiles
+    looked.append(3)  # what isn't there was looked for in all of it
+    torch.testing.assert_close(compiled(X), f(X))
+    known[0] = Model  # found, but elsewhere
+    known[1] = int
+    torch.testing.assert_close(compiled(X), f(X))
+    del known[:]
+    torch.testing.assert_close(compiled(X), f(X))
+    assert len(aotdyn.stats()["recompiles"]) > recompiles
+
+
+def test_membership_of_a_list_that_the_call_writes_to():
+    shared = [1, 2]
+
+    def f(x):
+        shared.append(3)
+        first = 3 in shared
+        shared.remove(3)
+        return x + (1 if first else 2) + (4 if 2 in shared else 8)
+
+    compiled = aotdyn.compile(f, backend="eager")
+    for _ in range(2):
+        torch.testing.assert_close(compiled(X), X + 5)
+        assert shared == [1, 2]
