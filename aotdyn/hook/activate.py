@@ -76,6 +76,7 @@ def start(selection: Selection) -> Hook:
     imports.watch()
     logs.setup()
     attach.reattach()
+    attach.release_at_the_end()
     modules.choose_store()
     notes.keep()
     activate()

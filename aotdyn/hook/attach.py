@@ -9,11 +9,13 @@ runtime for the real one.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import gc
 import logging
 import sys
-from collections.abc import Mapping
-from types import CodeType, FunctionType
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 from aotdyn import collecting
@@ -53,6 +55,19 @@ def detach() -> None:
 def reattach() -> None:
     """Take back `detach`."""
     switchboard.exchange(lambda dispatcher: _first if dispatcher is passive else dispatcher)
+
+
+@functools.cache
+def release_at_the_end() -> None:
+    """When the process ends, let go of all that is the program's: its objects are to end as they would."""
+    atexit.register(_release)
+
+
+def _release() -> None:
+    runtime = sys.modules.get("aotdyn.runtime.entry")
+    if runtime is not None:
+        runtime.release()
+    detach()
 
 
 def attached(module: str) -> dict[str, Stub]:
@@ -141,24 +156,16 @@ def _rest(board: switchboard.Switchboard, number: int, calls: int) -> None:
 _worth: Any = None
 "The module of that name, once torch is there."
 
-_loading = False
-
 
 def with_torch() -> Any:
-    """What `_worth` is from now on: None until torch has been imported to the end.
-
-    Stubs that are asked meanwhile step aside: the import asks the program's own finders, which may be stubs.
-    """
-    global _worth, _loading
+    """What `_worth` is from now on: None until torch has been imported to the end."""
+    global _worth
     torch = sys.modules.get("torch")
     if torch is None or getattr(torch.__spec__, "_initializing", False) or torch.compiler.is_dynamo_compiling():
         return None
-    if _worth is None and not _loading:
-        _loading = True
-        try:
-            from aotdyn.runtime import dispatch, retired, thrift, worth  # noqa: F401  all that is imported here later
-        finally:
-            _loading = False
+    if _worth is None:
+        from aotdyn.runtime import worth
+
         _worth = worth
     return _worth
 
@@ -174,11 +181,29 @@ def of_the_program(module: str) -> bool:
 
 
 def _first(*args: Any) -> Any:
-    """The first dispatcher of every stub: whose, the frame that asks shows."""
+    """The first dispatcher of every stub: whose, the frame that asks shows.
+
+    While it looks, stubs that are asked step aside: what it imports may ask the program's own `__import__` or finders.
+    """
+    global _looking
+    if _looking or (_worth is not None and _worth.torch.compiler.is_dynamo_compiling()):
+        return None  # TorchDynamo goes through here itself
+    _looking = True
+    try:
+        asked = _look(args, sys._getframe(1))
+    finally:
+        _looking = False
+    return None if asked is None else asked()
+
+
+_looking = False
+
+
+def _look(args: tuple[Any, ...], frame: FrameType) -> Callable[[], Any] | None:
+    """What asks the runtime for a call of a stub; None where the call is left to Python."""
     worth = _worth or with_torch()
     if worth is None or worth.torch.compiler.is_dynamo_compiling():
-        return None  # TorchDynamo goes through here itself
-    frame = sys._getframe(1)
+        return None
     if not worth.meets_tensors(args) and not worth.names_tensors(frame.f_globals, frame.f_code.co_names):
         _seen_nothing(frame.f_code, frame.f_globals)
         return None
@@ -191,4 +216,5 @@ def _first(*args: Any) -> Any:
     name = switchboard.dispatcher(seat, frame.f_code)
     stub = stub_of(name, frame.f_code)
     spec = FrameSpec(switchboard.boards[seat.board].module, stub.qualname, stub.digest, 0, stub.params, "", stub.cells)
-    return dispatch.install_stub(name, spec, frame.f_globals, args, of_the_program(spec.module))
+    mine = of_the_program(spec.module)
+    return lambda: dispatch.install_stub(name, spec, frame.f_globals, args, mine)

@@ -1,25 +1,17 @@
-"""Objects that have something to do when they are freed, and whether reference counts alone see to it.
-
-Such objects have a `__del__` (files are among them), or are frames in the middle of a block.
-"""
+"""Objects that have something to do when they are freed: they have a `__del__`, or are frames in a block."""
 
 from __future__ import annotations
 
-import gc
-import graphlib
 import io
 import sys
 from collections.abc import Iterable
-from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 STARTED = ((GeneratorType, "gi_suspended"), (CoroutineType, "cr_suspended"), (AsyncGeneratorType, "ag_frame"))
 "Frames that can be freed in the middle of a block, and the attribute that tells whether it is so."
 
 _of = type.__getattribute__
-
-ABOVE = 300
-"Objects above others that are looked at."
 
 
 def classes(objects: Iterable[Any]) -> list[type]:
@@ -31,7 +23,7 @@ def classes(objects: Iterable[Any]) -> list[type]:
 def with_an_end(objects: list[Any]) -> list[Any]:
     """Those that have something to do when they are freed that anybody sees.
 
-    The interpreter itself sees to the standard streams, and files in memory have nothing to close.
+    The interpreter itself sees to the standard streams; files that are read, and those in memory, lose nothing.
     """
     found: list[Any] = []
     streams = _standard_streams()
@@ -41,9 +33,18 @@ def with_an_end(objects: list[Any]) -> list[Any]:
             continue
         if attribute:
             found += [each for each in objects if type(each) is cls and getattr(each, attribute)]
+        elif any(cls is file for file in FILES):
+            found += [each for each in objects if type(each) is cls and id(each) not in streams and _writes(each)]
         elif any("__del__" in _of(base, "__dict__") for base in _of(cls, "__mro__")):
-            found += [each for each in objects if type(each) is cls and id(each) not in streams]
+            found += [each for each in objects if type(each) is cls]
     return found
+
+
+FILES = (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair, io.TextIOWrapper)
+
+
+def _writes(file: Any) -> bool:
+    return not file.closed and bool(file.writable())
 
 
 def _standard_streams() -> set[int]:
@@ -54,38 +55,3 @@ def _standard_streams() -> set[int]:
             found.add(id(stream))
             stream = getattr(stream, "buffer", None) or getattr(stream, "raw", None)
     return found
-
-
-def on_a_cycle(objects: list[Any]) -> bool:
-    """Whether a cycle may hold one of them: what modules hold is let go when the interpreter clears them.
-
-    Goes up from the objects; where that leads far, the answer is yes.
-    """
-    above: dict[int, list[int]] = {}
-    known = {id(each) for each in objects}
-    ours: list[Any] = [objects]
-    level = objects
-    while level:
-        wanted = {id(each) for each in level}
-        holders = gc.get_referrers(*level)
-        ours += [level, holders]
-        passed = set(map(id, ours))
-        level = []
-        for holder in holders:
-            if _is_module(holder) or id(holder) in passed:
-                continue
-            above.setdefault(id(holder), []).extend(id(each) for each in gc.get_referents(holder) if id(each) in wanted)
-            if id(holder) not in known:
-                known.add(id(holder))
-                level.append(holder)
-        if len(known) > ABOVE:
-            return True
-    try:
-        graphlib.TopologicalSorter(above).prepare()
-    except graphlib.CycleError:
-        return True
-    return False
-
-
-def _is_module(holder: Any) -> bool:
-    return isinstance(holder, ModuleType) or (type(holder) is dict and "__name__" in holder and "__spec__" in holder)

@@ -14,10 +14,13 @@ looked for, and where there is such a thing, the end is as it would be.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import gc
 import sys
-from types import FrameType
+import weakref
+from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
 
 from aotdyn import collecting, config
 from aotdyn.hook import ends
@@ -34,6 +37,13 @@ OWN = 5_000
 OURS = ("aotdyn", "msgspec", "typing_extensions")
 "Packages that are there before the program is."
 
+HEAD: tuple[type, ...] = (dict, list, set, tuple, FunctionType, MethodType, BuiltinFunctionType, CellType)
+HEAD += (ModuleType, FrameType, weakref.ReferenceType, _thread.LockType, frozenset, type(iter(())), type(iter([])))
+"Classes of objects that a program makes between two imports without having begun."
+
+IMPORTERS = ("_frozen_importlib", "_frozen_importlib_external", "importlib", "zipimport", "aotdyn")
+"Packages whose objects an import takes."
+
 _ordinary: tuple[int, int, int] | None = None
 "The program's own thresholds, while others hold"
 
@@ -43,8 +53,11 @@ _at_head = False
 _started = False
 "Whether there has been a head."
 
+_ending: list[weakref.ref[Any]] = []
+"What is frozen and has something to do at its end"
+
 _ends_late = False
-"Whether something frozen has something to do at its end, and hangs on a cycle."
+"Whether there is more of that, which has no weak references."
 
 
 def start(nothing_yet: bool = False) -> None:
@@ -90,7 +103,7 @@ def end() -> None:
     if gc.get_threshold() == (IMPORTING, *_ordinary[1:]):  # else the program has set its own
         gc.set_threshold(*_ordinary)
     _ordinary = None
-    if _at_head:
+    if _at_head and not _thread._count():
         _freeze()
 
 
@@ -102,9 +115,17 @@ def work_begins() -> None:
 
 
 def _has_begun() -> bool:
-    """Whether among what was made since the last import there are objects of classes other than Python's and ours."""
+    """Whether since the last import anything was made but functions, what holds modules, and what importing takes.
+
+    Else it may be the program's own, whose end somebody waits for.
+    """
     made = gc.get_objects()
-    return len(made) > OWN or not all(map(_is_standard, ends.classes(made))) or bool(ends.with_an_end(made))
+    return len(made) > OWN or not all(map(_is_of_imports, ends.classes(made))) or _thread._count() > 0
+
+
+def _is_of_imports(cls: type) -> bool:
+    root = str(type.__getattribute__(cls, "__module__")).partition(".")[0]
+    return any(cls is each for each in HEAD) or root in IMPORTERS
 
 
 def _is_all_standard() -> bool:
@@ -125,14 +146,15 @@ def _freeze() -> None:
     del made
     if collect:
         gc.collect()
-        made = ends.with_an_end(gc.get_objects())
-        if made and not _ends_late:
-            collecting.thaw()  # what holds them may be frozen
-            _ends_late = ends.on_a_cycle(made)
+        try:
+            _ending.extend(weakref.ref(each) for each in ends.with_an_end(gc.get_objects()))
+        except TypeError:
+            _ends_late = True
     collecting.freeze()
 
 
 def _thaw_if_needed() -> None:
     """At the end: something that is to be closed may hang on a cycle that is frozen."""
-    if _ends_late or ends.with_an_end(gc.get_objects()):
+    frozen = [each for reference in _ending if (each := reference()) is not None]
+    if _ends_late or ends.with_an_end([*frozen, *gc.get_objects()]):
         collecting.thaw()

@@ -127,7 +127,13 @@ def _replace(name: str, attribute: str, ours: Callable[..., Any]) -> None:
     module = sys.modules[name]
     original = getattr(module, attribute, None)
     if original is not None:
-        made = functools.wraps(original)(lambda *args, **kwargs: ours(original, *args, **kwargs))
+
+        @functools.wraps(original)
+        def made(*args: Any, **kwargs: Any) -> Any:
+            if ours is not _hide and (len(args) != 1 or kwargs):
+                return original(*args, **kwargs)  # which says what is wrong
+            return ours(original, *args, **kwargs)
+
         made.__aotdyn_original__ = original  # type: ignore[attr-defined]
         setattr(module, attribute, made)
 

@@ -82,6 +82,16 @@ def left(*_: Any) -> None:
     """The dispatcher of what the policy leaves to Python."""
 
 
+def _no_code() -> types.CodeType:
+    return left.__code__
+
+
+def release() -> None:
+    """Have all entries let go of what is the program's, at the end of the process."""
+    for entry in list(entries):
+        entry.release()
+
+
 class Entry(Waiting):
     """One dispatcher: its variants in the order of use, its counters.
 
@@ -202,6 +212,15 @@ class Entry(Waiting):
         entries.discard(self)
         for name, count in counted([self]).items():
             events.count(name, count)
+
+    def release(self) -> None:
+        """Let go of all that is the program's: the process ends, and its objects are to end as they would."""
+        self.give_back()
+        self.variants, self.lines, self._last = [], [], None
+        self.rests, self._behind, self.homes = [], [], []
+        self._served.clear()
+        self.globals, self.code = {}, _no_code
+        self._publish(left)
 
     def others(self, *args: Any) -> Any:
         """Tries the variants behind the first; one that serves two calls in a row moves to the front."""

@@ -33,6 +33,10 @@ LOOKS = {"packages": 8, "program": 64}
 "So many more looks, and none found any in thousands of calls: it isn't looked at again."
 LATEST = 4096
 "Calls that go by at most until what was put off asks again."
+SETTLING = 32
+"In a process that finds what earlier ones have stored, so many times as many: it has no time for it soon."
+COUNTED = 3
+"So many calls and more that are only to be counted are counted by a dispatcher that does nothing else."
 FREE = 2.0
 "Seconds that tracing may take of the program that is run, whatever its share."
 MAKES_UP = 6.0
@@ -268,7 +272,10 @@ def is_due(entry: Entry, frame: Any, args: Sequence[Any]) -> bool:
     if entry.account is not None and (reason := _never(entry, args)):
         entry.account.leave(reason)
         return False
-    if calls < _wanted(entry, args):
+    wanted = _wanted(entry, args)
+    if calls < wanted:
+        if not entry.variants and wanted - calls >= COUNTED:
+            entry.pause(wanted - calls - 1)  # until then they are only counted
         return False
     if _waits(entry, frame):
         # Where there is no time either, looking up the stack again and again would be all that it costs.
@@ -422,7 +429,8 @@ def _undecided() -> list[Entry]:
 
 def _later(calls: int) -> int:
     """How many calls go by before a function is asked for again that was called so often."""
-    return max(1, min(calls // 2, LATEST))
+    further = calls * SETTLING if warm and not making_up else calls
+    return max(1, min(further // 2, LATEST))
 
 
 def name(entry: Entry) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
 from aotdyn.report import events
 
@@ -66,6 +67,8 @@ class Scale:
 
     def __call__(self, *args: Any) -> Any:
         """The dispatcher: what serves the call answers, as ever."""
+        if is_dynamo_compiling():
+            return None  # TorchDynamo goes through here itself
         entry = self.entry
         if entry.direct and (globals := sys._getframe(1).f_globals) is not entry.globals:
             return entry.asked(globals, args)

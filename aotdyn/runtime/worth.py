@@ -21,7 +21,8 @@ _PLAIN = (
     *(str, bytes, int, float, complex, type(None), type),
     *(types.FunctionType, types.BuiltinFunctionType, types.ModuleType),
 )
-_COMMON = frozenset((*_PLAIN, bool))
+_COMMON = frozenset(map(id, (*_PLAIN, bool)))
+"By identity: a metaclass of the program's may have made its classes unhashable."
 MET = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
 
 
@@ -36,7 +37,7 @@ def meets_tensors(args: tuple[Any, ...]) -> bool:
     A wrong "no" costs a capture, a wrong "yes" a trace; neither changes a result.
     """
     for arg in args:
-        if type(arg) not in _COMMON:
+        if id(type(arg)) not in _COMMON:
             break
     else:
         return False
@@ -45,7 +46,7 @@ def meets_tensors(args: tuple[Any, ...]) -> bool:
         parts: list[Any] = []
         for obj in level[:left]:
             kind = type(obj)  # isinstance would ask the object for its __class__, and run its code
-            if kind in _COMMON:
+            if id(kind) in _COMMON:
                 continue
             if issubclass(kind, MET):
                 return True
@@ -62,7 +63,7 @@ def names_tensors(globals: dict[str, Any], names: tuple[str, ...]) -> bool:
     """Whether code that uses these names finds tensors or modules among its globals by them."""
     for name in names:
         kind = type(globals.get(name))
-        if kind not in _COMMON and issubclass(kind, MET):
+        if id(kind) not in _COMMON and issubclass(kind, MET):
             return True
     return False
 
@@ -118,7 +119,7 @@ def _operators() -> frozenset[str]:
 
 def _parts(obj: Any) -> list[Any]:
     kind = type(obj)
-    if kind in (list, tuple, set, frozenset):
+    if any(kind is each for each in (list, tuple, set, frozenset)):
         return list(obj)[:16]
     if kind is dict:
         return list(obj.values())[:16]

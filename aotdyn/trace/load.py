@@ -178,15 +178,25 @@ def _set(t: Any, obj: Any, source: Source) -> Value:
     return SetValue(type(obj), {each: Const(each) for each in obj}, source, obj)
 
 
+def _breaks_a_step(t: Any, obj: Any) -> bool:
+    """Whether it is what an optimizer's step names to break TorchDynamo's graph.
+
+    It does nothing here (`torch_.compiler`), and a guard on it would import torch._dynamo where nobody else does.
+    """
+    named = obj.__name__ == "torch._dynamo" or getattr(obj, "__module__", "") == "torch._dynamo.decorators"
+    return named and t.frame is not None and t.frame.globals.obj.get("__name__") == "torch.optim.optimizer"
+
+
 def _function(t: Any, obj: types.FunctionType, source: Source) -> Value:
     from aotdyn.rewrite.originals import original
-    from aotdyn.rewrite.steps import without_breaks
 
     if enabled(obj) is not obj or (obj in LATER and source.key != "enabled"):
         return load(t, enabled(obj), Pure("enabled", source))
-    t.guard("FUNCTION", source, obj)
+    code = original(obj.__code__)
+    if not _breaks_a_step(t, obj):
+        t.guard("FUNCTION", source, obj)
     return Function(
-        without_breaks(original(obj.__code__)),
+        code,
         t.namespace(obj.__globals__, source),
         name=obj.__name__,
         qualname=obj.__qualname__,
@@ -248,7 +258,8 @@ def _tie_class(t: Any, cls: type, source: Source) -> None:
 
 
 def _module(t: Any, obj: types.ModuleType, source: Source) -> Value:
-    t.guard("OBJECT", source, obj)
+    if not _breaks_a_step(t, obj):
+        t.guard("OBJECT", source, obj)
     return Module(obj, t.namespace(vars(obj), source, "__dict__"), source)
 
 

@@ -416,3 +416,47 @@ def test_a_finder_of_the_programs_own_whose_methods_are_stubs(project):
     )
     done = project.run("--backend", "eager", "main.py")
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr[-2000:]
+
+
+def test_an_import_of_the_programs_own_that_is_a_stub(project):
+    project.write(
+        "main.py",
+        """
+        import builtins
+        real = builtins.__import__
+        def ours(*args, **named):
+            return real(*args, **named)
+        builtins.__import__ = ours
+        import torch
+        def f(x):
+            return x + 1
+        print(f(torch.ones(1)), f(torch.ones(1)))
+        """,
+    )
+    done = project.run("--backend", "eager", "main.py")
+    assert (done.stdout, done.returncode) == ("tensor([2.]) tensor([2.])\n", 0), done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "def __eq__(self, other): return type.__eq__(self, other)",
+        "def __hash__(self): raise RuntimeError",
+        "def __eq__(self, other): raise RuntimeError",
+    ],
+)
+def test_classes_that_have_no_hash(project, method):
+    project.write(
+        "main.py",
+        f"""
+        import torch
+        class Meta(type):
+            {method}
+        class Odd(metaclass=Meta):
+            def f(self, x):
+                return x + 1
+        print(Odd().f(torch.ones(1)), Odd().f(torch.ones(1)))
+        """,
+    )
+    done = project.run("--backend", "eager", "main.py")
+    assert (done.stdout, done.returncode) == ("tensor([2.]) tensor([2.])\n", 0), done.stderr[-2000:]

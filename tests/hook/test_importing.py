@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import json
 import sys
 import traceback
 from importlib.machinery import PathFinder
@@ -146,7 +147,7 @@ KEEPER = """
 def both(project, *argv):
     """The output of a program, plainly and under the hook: the same."""
     plain = project.python("main.py")
-    hooked = project.run("--backend", "eager", *argv, "main.py")
+    hooked = project.run("--backend", "eager", *argv, *(() if "main" in argv else ("main.py",)))
     assert plain.returncode == hooked.returncode == 0, hooked.stderr
     assert hooked.stdout == plain.stdout
     return hooked.stdout
@@ -196,6 +197,90 @@ def test_what_an_import_made_has_its_end(project, body):
     project.write("made.py", f"import loud\n{body}\n")
     project.write("main.py", "import torch\nimport made\nimport wave\n")
     assert both(project).startswith("gone: ")
+
+
+LATE = """
+    import contextlib, sys
+    state = {}
+    log = open("kept.txt", "w")
+    state["log"] = log
+    class Owner:
+        def __init__(self):
+            self.parts = []
+        def __del__(self):
+            print("gone: an owner", flush=True)
+    owner = Owner()
+    @contextlib.contextmanager
+    def block():
+        try:
+            yield
+        finally:
+            print("gone: a block", flush=True)
+    opened = block()
+    opened.__enter__()
+"""
+
+
+def test_what_was_frozen_and_is_put_into_a_cycle_later(project):
+    project.write("late.py", LATE)
+    project.write(
+        "main.py",
+        """
+        import torch, late
+        late.log.write("all of it")
+        late.state["self"] = late.state
+        late.owner.parts += [late.owner, late.opened]
+        del late.owner, late.opened
+        """,
+    )
+    assert project.python("main.py").returncode == 0
+    kept = (project.folder / "kept.txt").read_text()
+    assert sorted(both(project).splitlines()) == ["gone: a block", "gone: an owner"]
+    assert (project.folder / "kept.txt").read_text() == kept == "all of it"
+
+
+def test_the_end_of_a_modules_objects_where_calls_were_served(project):
+    project.write("loud.py", FROZEN)
+    project.write(
+        "main.py",
+        """
+        import loud, torch
+        def f(x):
+            return x + 1
+        def generate():
+            try:
+                yield 1
+            finally:
+                print("gone: a generator")
+        print(f(torch.ones(1)), f(torch.ones(1)))
+        kept, generator = loud.Quiet("of the program"), generate()
+        next(generator)
+        file = open("kept.txt", "w")
+        file.write("all of it")
+        """,
+    )
+    said = both(project, "--stats", "s.json")
+    assert "gone: of the program" in said
+    assert "gone: a generator" in said
+    assert (project.folder / "kept.txt").read_text() == "all of it"
+    assert json.loads((project.folder / "s.json").read_text())["graph_calls"] == 2
+    assert both(project, "-m", "main").count("gone") == 2
+
+
+def test_a_class_of_the_program_between_imports(project):
+    project.write(
+        "main.py",
+        """
+        import torch, weakref, gc
+        class Old: pass
+        old = weakref.ref(Old, lambda _: print("gone: a class"))
+        import wave
+        del Old
+        gc.collect()
+        print(old())
+        """,
+    )
+    assert both(project) == "gone: a class\nNone\n"
 
 
 def test_what_a_later_import_hangs_on_a_frozen_cycle(project):

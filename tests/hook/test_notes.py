@@ -146,3 +146,53 @@ def test_what_cannot_be_noted_is_refused_at_once(project):
     plain, hooked = project.python("main.py"), project.run("--backend", "eager", "main.py")
     assert plain.stdout.count("callable") == 2
     assert hooked.stdout == plain.stdout
+
+
+def test_a_step_that_breaks_inside(project):
+    project.write(
+        "main.py",
+        """
+        import torch
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        def closure():
+            optimizer.zero_grad()
+            loss = model(torch.ones(2, 3)).sum()
+            loss.backward()
+            return loss
+        def step():
+            return optimizer.step(closure)
+        for _ in range(3):
+            print(step().item(), model.bias.item())
+        """,
+    )
+    plain = project.python("main.py")
+    for _ in range(2):
+        hooked = project.run("--backend", "eager", "main.py")
+        assert (hooked.stdout, hooked.stderr) == (plain.stdout, "")
+
+
+def test_torch_compile_of_what_calls_a_stub(project):
+    project.write(
+        "main.py",
+        """
+        import torch
+        def g(x):
+            return x + 1
+        for _ in range(5):
+            g(torch.ones(1))
+        def h(x):
+            return g(x) * 2
+        print(torch.compile(h, backend="eager", fullgraph=True)(torch.ones(2)))
+        """,
+    )
+    done = project.run("--backend", "eager", "--keep-torch-compile", "main.py")
+    assert done.stdout == "tensor([4., 4.])\n", done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("call", ["allow_in_graph()", "allow_in_graph(print, 1)", "assume_constant_result(fn2=3)"])
+def test_a_wrong_call_is_refused_in_torchs_words(project, call):
+    body = f"import torch\ntry:\n    torch.compiler.{call}\nexcept TypeError as error:\n    print(error)\n"
+    project.write("main.py", body)
+    assert project.run("--backend", "eager", "main.py").stdout == project.python("main.py").stdout != ""
