@@ -163,11 +163,10 @@ def with_torch() -> Any:
     torch = sys.modules.get("torch")
     if torch is None or getattr(torch.__spec__, "_initializing", False) or torch.compiler.is_dynamo_compiling():
         return None
-    if _worth is None:
-        from aotdyn.runtime import worth
+    from aotdyn.runtime import worth
 
-        _worth = worth
-    return _worth
+    _worth = worth
+    return worth
 
 
 def of_the_program(module: str) -> bool:
@@ -202,7 +201,7 @@ _looking = False
 def _look(args: tuple[Any, ...], frame: FrameType) -> Callable[[], Any] | None:
     """What asks the runtime for a call of a stub; None where the call is left to Python."""
     worth = _worth or with_torch()
-    if worth is None or worth.torch.compiler.is_dynamo_compiling():
+    if worth is None:
         return None
     if not worth.meets_tensors(args) and not worth.names_tensors(frame.f_globals, frame.f_code.co_names):
         _seen_nothing(frame.f_code, frame.f_globals)

@@ -124,8 +124,7 @@ def _has_begun() -> bool:
 
 
 def _is_of_imports(cls: type) -> bool:
-    root = str(type.__getattribute__(cls, "__module__")).partition(".")[0]
-    return any(cls is each for each in HEAD) or root in IMPORTERS
+    return any(cls is each for each in HEAD) or _package(cls) in IMPORTERS
 
 
 def _is_all_standard() -> bool:
@@ -134,8 +133,12 @@ def _is_all_standard() -> bool:
 
 
 def _is_standard(cls: type) -> bool:
-    root = str(type.__getattribute__(cls, "__module__")).partition(".")[0]
-    return root in sys.stdlib_module_names or root in OURS
+    return _package(cls) in sys.stdlib_module_names or _package(cls) in OURS
+
+
+def _package(cls: type) -> str:
+    """The outermost package of a class; no code of its metaclass runs."""
+    return str(type.__getattribute__(cls, "__module__")).partition(".")[0]
 
 
 def _freeze() -> None:

@@ -9,6 +9,7 @@ themselves, and plain Python needs no break.
 from __future__ import annotations
 
 import dis
+import functools
 from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -35,25 +36,19 @@ def _made(func: Any) -> Callable[..., Any]:
 
 
 _OURS = _made(None).__code__
-_known: dict[int, tuple[CodeType, CodeType]] = {}
 
 
+@functools.cache
 def without_breaks(code: CodeType) -> CodeType:
     """The same step without breaks, under torch's names and with the call of the step in its line; else `code`."""
-    if code.co_freevars != _OURS.co_freevars or not NAMES.issuperset(code.co_names) or not code.co_names:
+    if code.co_freevars != _OURS.co_freevars or {*code.co_names} != NAMES:
         return code
-    known = _known.get(id(code))
-    if known is None:
-        made = code
-        if {*code.co_names} == NAMES:
-            made = _OURS.replace(
-                co_filename=code.co_filename,
-                co_name=code.co_name,
-                co_qualname=code.co_qualname,
-                co_firstlineno=_OURS.co_firstlineno + _line_of_call(code) - _line_of_call(_OURS),
-            )
-        known = _known[id(code)] = code, made
-    return known[1]
+    return _OURS.replace(
+        co_filename=code.co_filename,
+        co_name=code.co_name,
+        co_qualname=code.co_qualname,
+        co_firstlineno=_OURS.co_firstlineno + _line_of_call(code) - _line_of_call(_OURS),
+    )
 
 
 def _line_of_call(code: CodeType) -> int:

@@ -216,10 +216,8 @@ class Entry(Waiting):
     def release(self) -> None:
         """Let go of all that is the program's: the process ends, and its objects are to end as they would."""
         self.give_back()
-        self.variants, self.lines, self._last = [], [], None
-        self.rests, self._behind, self.homes = [], [], []
-        self._served.clear()
-        self.globals, self.code = {}, _no_code
+        self.drop()
+        self.homes, self.globals, self.code = [], {}, _no_code
         self._publish(left)
 
     def others(self, *args: Any) -> Any:

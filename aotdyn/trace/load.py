@@ -184,7 +184,15 @@ def _breaks_a_step(t: Any, obj: Any) -> bool:
     It does nothing here (`torch_.compiler`), and a guard on it would import torch._dynamo where nobody else does.
     """
     named = obj.__name__ == "torch._dynamo" or getattr(obj, "__module__", "") == "torch._dynamo.decorators"
-    return named and t.frame is not None and t.frame.globals.obj.get("__name__") == "torch.optim.optimizer"
+    return named and t.frame is not None and of_the_optimizer(t)
+
+
+def of_the_optimizer(t: Any) -> bool:
+    """Whether the frame is of torch's optimizers, which break graphs to keep AOTAutograd from training with a step.
+
+    The breaks stand where grad mode is switched; a graph here holds the switches themselves.
+    """
+    return bool(t.frame.globals.obj.get("__name__") == "torch.optim.optimizer")
 
 
 def _function(t: Any, obj: types.FunctionType, source: Source) -> Value:

@@ -116,19 +116,13 @@ def _constantly(value: Any) -> Callable[..., Value]:
 
 def _breaking(reason: str) -> Callable[..., Value]:
     def handler(t: Any, *args: Value, **kwargs: Value) -> Value:
-        if reason == EXPLICIT and _of_the_optimizer(t):
+        from ..load import of_the_optimizer
+
+        if reason == EXPLICIT and of_the_optimizer(t):
             return Const(None)
         raise Break(reason)
 
     return handler
-
-
-def _of_the_optimizer(t: Any) -> bool:
-    """Whether a break is one of those by which torch's optimizers keep AOTAutograd from taking a step for training.
-
-    They stand where grad mode is switched; a graph here holds the switches themselves.
-    """
-    return bool(t.frame.globals.obj.get("__name__") == "torch.optim.optimizer")
 
 
 _registered: set[str] = set()
